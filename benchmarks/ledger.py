@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import fgsv
-from fgsv.running.verification import verify
+from fgsv.verification.verify import verify
 
 N = 100
 

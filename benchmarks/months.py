@@ -22,7 +22,8 @@ from sklearn.datasets import load_breast_cancer
 
 import fgsv
 from fgsv.payout import Terms
-from fgsv.report import Result, compare_results, make_result
+from fgsv.pipeline import value_data
+from fgsv.results import Result, compare_results
 
 UNIT, PER_PROVIDER, TEST = 5, 4, 219
 NAMES = [f"clinic {letter}" for letter in "ABCDEFGHIJKLMNOP"]
@@ -91,10 +92,8 @@ def run(out: Path, precision: float, most: int | None = None) -> pd.DataFrame:
             "without": False,
         }
         ledger = out / f"{month}.db"
-        result = make_result(
-            opened, start=start, ledger=ledger, before=before, out=out / month, force=True, **options
-        )
-        afresh = make_result(fgsv.open_table(**files, **columns), **options)
+        result = value_data(opened, start=start, ledger=ledger, before=before, out=out / month, force=True, **options)
+        afresh = value_data(fgsv.open_table(**files, **columns), **options)
         moved = None if before is None else compare_results(before, result).frame["clear"].eq(True).sum()
         apart = np.abs(result.valuation.shares() - afresh.valuation.shares()).max()
         rows.append(

@@ -18,11 +18,13 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 import fgsv
-from fgsv.ledger.merkle import Tree
-from fgsv.report import Proof, challenge, check_proof, make_result, seal_run
-from fgsv.report.forging import FORGED
-from fgsv.report.proofs import picks
-from fgsv.running.record_checks import odds_of_missing
+from fgsv.pipeline import value_data
+from fgsv.results import seal_run
+from fgsv.results.merkle import Tree
+from fgsv.verification import Proof, challenge, check_proof
+from fgsv.verification.forging import FORGED
+from fgsv.verification.proofs import picks
+from fgsv.verification.record_checks import odds_of_missing
 
 
 def data() -> pd.DataFrame:
@@ -36,7 +38,7 @@ def costs(metric: str, budget: int, folder: Path) -> dict[str, Any]:
     saved, ledger, proved = folder / f"{metric}.json", folder / f"{metric}.db", folder / f"{metric}.proof"
     table = fgsv.open_table(data(), group="provider", target="target", metric=metric)
     seal = seal_run(table, budget=budget)
-    result = make_result(table, budget=budget, seal=seal, public="1.0854", ledger=ledger, without=False)
+    result = value_data(table, budget=budget, seal=seal, public="1.0854", ledger=ledger, without=False)
     result.save(saved)
     challenge(saved, ledger, random="4 2 6 1 1 5").save(proved)
     wall, cpu = time.perf_counter(), time.process_time()

@@ -82,12 +82,12 @@ def photograph_report(path: Path) -> None:
 
     from fgsv.cli.hospitals import write
     from fgsv.payout import Terms
-    from fgsv.report import make_result
+    from fgsv.pipeline import value_data
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as runner:
         hospitals, test = write(Path(folder), 0)
         table = fgsv.open_table(hospitals, group="hospital", target="diagnosis", test=test, metric="accuracy")
-        make_result(table, budget=8_000, payout=Terms("100000"), out=folder)
+        value_data(table, budget=8_000, payout=Terms("100000"), out=folder)
         browser = runner.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1000, "height": 800})
         page.goto((Path(folder) / "report.html").as_uri())

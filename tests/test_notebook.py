@@ -18,7 +18,7 @@ from fgsv import planning
 from fgsv.audit import Audit, Section
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.workers import Workers
-from fgsv.report import Result, compare_results
+from fgsv.results import Result, compare_results
 from fgsv.running import first_cost, progress
 from fgsv.running.stopping import MaxSeconds
 from fgsv.running.targets import Precision

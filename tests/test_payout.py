@@ -15,7 +15,7 @@ from fgsv import payout
 from fgsv.partition import Partition
 from fgsv.payout.policy import Policy, apply
 from fgsv.payout.refusal import Doubt, Objection
-from fgsv.report import Result
+from fgsv.results import Result
 from fgsv.valuation import End, Reason, Valuation
 
 values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)

@@ -11,7 +11,7 @@ from test_payout import valuation_of
 import fgsv
 from fgsv.audit import close_calls
 from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
-from fgsv.report import Result
+from fgsv.results import Result
 from fgsv.valuation import t_quantile
 from fgsv.valuation.test_rows import TestRows
 

@@ -8,13 +8,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import fgsv
-from fgsv import audit, games, payout, planning, plots, report
+from fgsv import audit, games, payout, pipeline, planning, plots, report, results, verification
 from fgsv.ledger import WrongLedger, known
 from fgsv.ledger.forgetting import forget
 from fgsv.ledger.tools import export, merge, summary
-from fgsv.running.record_checks import odds_of_missing, verify_records
 from fgsv.semivalue import Beta
 from fgsv.utilities import language
+from fgsv.verification.record_checks import odds_of_missing, verify_records
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def test_other_paths_that_are_none(tmp_path):
         (lambda: fgsv.load(3), "a saved valuation"),
         (lambda: fgsv.fit_cost(3), "a ledger"),
         (lambda: fgsv.verify(valuation, 3), "a ledger"),
-        (lambda: report.write_result(3, report.Result(valuation)), "folder"),
-        (lambda: report.check_file(3, force=False), "a file"),
+        (lambda: pipeline.write_result(3, results.Result(valuation)), "folder"),
+        (lambda: pipeline.check_file(3, force=False), "a file"),
     ):
         with pytest.raises(TypeError, match=f"^{name} must be given as a path, got int$"):
             call()
-    report.check_file(str(tmp_path / "new.json"), force=False)
-    report.check_folder(str(tmp_path), force=False)
+    pipeline.check_file(str(tmp_path / "new.json"), force=False)
+    pipeline.check_folder(str(tmp_path), force=False)
 
 
 WITH_VALUATION = {
@@ -72,26 +72,26 @@ WITH_VALUATION = {
     "render": report.render,
 }
 WITH_TABLE = {
-    "make_result": report.make_result,
-    "seal_run": report.seal_run,
+    "value_data": pipeline.value_data,
+    "seal_run": results.seal_run,
     "audit_table": lambda wrong: audit.audit_table(wrong, wrong),
 }
 WITH_RESULT = {
-    "compare_results": lambda wrong: report.compare_results(wrong, wrong),
-    "sensitivity": report.sensitivity,
-    "verify_data": lambda wrong: report.verify_data(wrong, "run.db", "train.csv"),
-    "withdrawn_players": lambda wrong: report.withdrawn_players(wrong, "run.db", "train.csv", "rows.csv"),
-    "write_result": lambda wrong: report.write_result("folder", wrong),
+    "compare_results": lambda wrong: results.compare_results(wrong, wrong),
+    "sensitivity": results.sensitivity,
+    "verify_data": lambda wrong: verification.verify_data(wrong, "run.db", "train.csv"),
+    "withdrawn_players": lambda wrong: verification.withdrawn_players(wrong, "run.db", "train.csv", "rows.csv"),
+    "write_result": lambda wrong: pipeline.write_result("folder", wrong),
 }
 WITH_PAYOUT = {
     "settle": lambda wrong: payout.settle(wrong, wrong),
     "differences": lambda wrong: payout.differences(wrong, wrong),
-    "write_payout": lambda wrong: report.write_payout("payments.csv", wrong),
+    "write_payout": lambda wrong: pipeline.write_payout("payments.csv", wrong),
 }
 EXPECTED = {
     "a valuation, got {}: fgsv.load(path) opens a saved one": WITH_VALUATION,
     "a table or texts, got {}: fgsv.open_table or fgsv.open_text opens them": WITH_TABLE,
-    "a result, got {}: fgsv.report.Result.load(path) opens a saved one": WITH_RESULT,
+    "a result, got {}: fgsv.results.Result.load(path) opens a saved one": WITH_RESULT,
     "payout": WITH_PAYOUT,
 }
 
@@ -172,16 +172,19 @@ NAMED = [
         lambda: fgsv.value(texts()),
         "game must be callable, from an (m, n) boolean array to m numbers; got Corpus; give its game and its groups",
     ),
-    (lambda: report.seal_run(texts(), public_from=3), "expected a text as public_from, got int"),
-    (lambda: report.seal_run(texts(), budget=100).seed(1.0854), "expected a text as public, got float: write the"),
+    (lambda: results.seal_run(texts(), public_from=3), "expected a text as public_from, got int"),
+    (lambda: results.seal_run(texts(), budget=100).seed(1.0854), "expected a text as public, got float: write the"),
     (lambda: texts(training="steps"), "expected a mapping from names to settings as training, got str"),
     (lambda: planning.plan_table("train.csv"), "expected a table or texts, got str: fgsv.open_table or"),
     (lambda: planning.plan_table(table(), limits=3), "expected limits of a run, got int"),
     (lambda: planning.Limits(budget="x"), "budget must be a whole number, got 'x'"),
-    (lambda: report.make_result(table(), budget="x"), "budget must be a whole number, got 'x'"),
-    (lambda: report.make_result(table(), audit=True, audit_budget="x"), "audit_budget must be a whole number"),
-    (lambda: report.make_result(table(), payout=100), "expected terms of a payout, got int: fgsv.payout.Terms("),
-    (lambda: report.check_proof("proof.json", "result"), "expected a proof, got str: fgsv.report.Proof.load(path)"),
+    (lambda: pipeline.value_data(table(), budget="x"), "budget must be a whole number, got 'x'"),
+    (lambda: pipeline.value_data(table(), audit=True, audit_budget="x"), "audit_budget must be a whole number"),
+    (lambda: pipeline.value_data(table(), payout=100), "expected terms of a payout, got int: fgsv.payout.Terms("),
+    (
+        lambda: verification.check_proof("proof.json", "result"),
+        "expected a proof, got str: fgsv.verification.Proof.load(",
+    ),
     (lambda: verify_records("run.db", ROOTS, sample="x"), "sample must be a whole number, got 'x'"),
     (lambda: verify_records("run.db", ROOTS, tolerance="x"), "tolerance must be a number, 0 or more; got 'x'"),
     (lambda: Beta("x", 1), "Beta semivalues need positive, finite parameters, got a='x', b=1"),
@@ -224,12 +227,12 @@ NAMED = [
     (lambda: gains(seed="x"), "seed must be a whole number, got 'x'"),
     (lambda: payout.split(VALUED_ROOTS, b"9"), "amount must be int, str or Decimal, not bytes"),
     (
-        lambda: report.sensitivity(report.Result(VALUED_ROOTS), report.Result(VALUED_ROOTS), labels=["a", "b"]),
+        lambda: results.sensitivity(results.Result(VALUED_ROOTS), results.Result(VALUED_ROOTS), labels=["a", "b"]),
         "labels must have a name for each further result, 1 in all; got ['a', 'b']",
     ),
     (lambda: report.render(VALUED_ROOTS, others=["x"]), "expected a mapping from names of groupings to valuations"),
     (lambda: report.render(VALUED_ROOTS, others={"x": 3}), "expected a valuation, got int"),
-    (lambda: report.write_payout("p.xlsx", payout.split(VALUED_ROOTS, 9)), "p.xlsx must end in .csv or .json"),
+    (lambda: pipeline.write_payout("p.xlsx", payout.split(VALUED_ROOTS, 9)), "p.xlsx must end in .csv or .json"),
     (lambda: plots.values("v.json"), "expected a valuation, got str: fgsv.load(path) opens a saved one"),
     (lambda: plots.shares(VALUED_ROOTS, 3), "expected matplotlib axes as ax, got int"),
     (lambda: plots.convergence(3), "rounds must be those of fgsv.iterate, or the history of a result, got 3"),

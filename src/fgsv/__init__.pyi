@@ -2,9 +2,13 @@
 
 from . import audit as audit
 from . import games as games
+from . import mlflow as mlflow
 from . import payout as payout
+from . import pipeline as pipeline
 from . import plots as plots
 from . import report as report
+from . import results as results
+from . import verification as verification
 from .data.corpus import open_text as open_text
 from .data.opening import open_table as open_table
 from .diagnosis import diagnose as diagnose
@@ -19,7 +23,6 @@ from .planning import plan as plan
 from .running.run import exact as exact
 from .running.run import iterate as iterate
 from .running.run import value as value
-from .running.verification import verify as verify
 from .utilities import KNNVote as KNNVote
 from .utilities import Utility as Utility
 from .utilities import utility as utility
@@ -29,5 +32,6 @@ from .valuation import RunSettings as RunSettings
 from .valuation import Valuation as Valuation
 from .valuation import load as load
 from .valuation.comparison import compare as compare
+from .verification.verify import verify as verify
 
 __version__: str

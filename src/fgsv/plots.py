@@ -50,7 +50,7 @@ def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
 def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw the widest interval of a value against the evaluations, both on logarithmic axes.
 
-    Pass the rounds of `fgsv.iterate`, or the history of a result (`fgsv.report.Result.load(path).history`).
+    Pass the rounds of `fgsv.iterate`, or the history of a result (`fgsv.results.Result.load(path).history`).
     """
     if isinstance(rounds, Valuation):
         raise ValueError("a valuation keeps no history: pass the rounds of fgsv.iterate, or the history of a result")

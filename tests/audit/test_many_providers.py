@@ -12,8 +12,8 @@ from fgsv.audit import Audit, AuditPlan, audit, least_budget, shell_companies
 from fgsv.audit.shells import MOST_MEASURED, Sample
 from fgsv.audit.table_audit import copies_section
 from fgsv.payout import Terms
+from fgsv.pipeline import value_data
 from fgsv.planning import Watcher
-from fgsv.report import make_result
 
 
 @pytest.fixture
@@ -87,9 +87,7 @@ def test_an_audit_of_a_table_is_announced_and_followed(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     watcher = Pensive()
     table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", test_by="part")
-    made = make_result(
-        table, budget=200, audit=True, payout=Terms("100", clip=True, pay_anyway=True), watcher=watcher
-    )
+    made = value_data(table, budget=200, audit=True, payout=Terms("100", clip=True, pay_anyway=True), watcher=watcher)
     assert watcher.cost.n_evaluations == 200
     most, seconds = watcher.announced
     assert watcher.done == made.audit.n_evaluations <= most

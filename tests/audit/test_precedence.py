@@ -224,8 +224,8 @@ def test_the_valuation_without_copies_leaves_half_of_the_time_to_the_rest(monkey
 
 
 def test_the_valuations_of_remedies_are_expected_to_learn_as_the_run_did(monkeypatch):
+    from fgsv.pipeline import pipeline, value_data
     from fgsv.planning import Watcher
-    from fgsv.report import make_result, making
 
     class Watch(Watcher):
         def audit_begins(self, n_evaluations, seconds):
@@ -233,9 +233,9 @@ def test_the_valuations_of_remedies_are_expected_to_learn_as_the_run_did(monkeyp
 
     def expected(frame):
         clock, watch = count(0, 1000), Watch()  # 1000 seconds pass between two looks at the clock
-        monkeypatch.setattr(making, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: next(clock)))
         table = fgsv.open_table(frame, group="provider", target="y", test_by="split", ignore=["patient", "when"])
-        make_result(table, audit=True, watcher=watch, without=False)
+        value_data(table, audit=True, watcher=watch, without=False)
         return watch.seconds
 
     assert expected(market(2)) > 1000

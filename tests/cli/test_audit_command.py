@@ -58,7 +58,7 @@ def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_pat
 
 
 def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, tmp_path, monkeypatch):
-    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
     assert (code, "4 groups needs at least 2" in notes, "raise --audit-budget" in notes) == (2, True, True), notes
     code, _, notes = fgsv_command("audit", train, *COLUMNS, "--parts", "two")

@@ -7,7 +7,7 @@ from cli_cases import COLUMNS
 
 import fgsv
 from fgsv.cli import command_line
-from fgsv.report import Result
+from fgsv.results import Result
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import fgsv
 from fgsv.audit import Audit
 from fgsv.cli import console
 from fgsv.cli.console import show
-from fgsv.report import Result
+from fgsv.results import Result
 
 NAMES = ["north", "Clinic Birch", "日本"]
 NUMBERS = {

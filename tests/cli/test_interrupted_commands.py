@@ -8,9 +8,10 @@ from cli_cases import COLUMNS, undated
 
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
+from fgsv.pipeline import check_folder, write_result
+from fgsv.pipeline.pipeline import _run as run
 from fgsv.planning import Limits, Watcher, value_with_plan
-from fgsv.report import Result, check_folder, write_result
-from fgsv.report.making import _run as run
+from fgsv.results import Result
 from fgsv.valuation import INTERRUPTED
 
 
@@ -94,7 +95,7 @@ def test_ctrl_c_under_a_precision_ends_the_command_before_the_audit(fgsv_command
 
 
 def test_an_interrupted_run_says_that_its_intervals_lack_training_seeds(fgsv_command, train, monkeypatch):
-    monkeypatch.setattr("fgsv.report.making._run", lambda making, game: stopped(run(making, game)))
+    monkeypatch.setattr("fgsv.pipeline.pipeline._run", lambda making, game: stopped(run(making, game)))
     options = ["--model", "sklearn.tree:ExtraTreeClassifier", "--training-seeds", "fresh", "--budget", 50]
     code, text, notes = fgsv_command("value", train, *COLUMNS, *options)
     assert (code, "north" in text) == (1, True), notes
@@ -164,7 +165,7 @@ def test_an_interrupted_result_is_replaced_only_by_a_run_that_continues_it(
     out = tmp_path / "o"
     options = ["--budget", 200, "--out", out]
     with monkeypatch.context() as patched:
-        patched.setattr("fgsv.report.making.scores_without_each", interrupt)
+        patched.setattr("fgsv.pipeline.pipeline.scores_without_each", interrupt)
         assert fgsv_command("value", train, *COLUMNS, *options)[0] == 1
     kept = (out / "valuation.json").read_bytes()
     code, _, notes = fgsv_command("value", train, *columns, *options)

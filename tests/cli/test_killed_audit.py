@@ -10,7 +10,7 @@ from cli_cases import undated
 
 from fgsv.ledger import Ledger, LedgerError
 from fgsv.ledger.tools import summary
-from fgsv.report import Result
+from fgsv.results import Result
 
 pytestmark = pytest.mark.slow
 

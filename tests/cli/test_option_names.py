@@ -17,7 +17,9 @@ from fgsv import words
 from fgsv.cli import app
 from fgsv.ledger.forgetting import forget
 from fgsv.payout import PayoutRefused, Terms
-from fgsv.report import Result, challenge, make_result
+from fgsv.pipeline import value_data
+from fgsv.results import Result
+from fgsv.verification import challenge
 from fgsv.words import in_command, option
 
 TABLE = {"target": "y", "group": "provider", "ignore": "site"}
@@ -97,10 +99,10 @@ def as_words(arguments):
 
 @pytest.mark.parametrize(("files", "opened", "run", "in_python", "_"), MISTAKES)
 def test_in_python_an_error_names_a_parameter(folder, files, opened, run, in_python, _):
-    functions = [opener(opened), *([make_result] if run else [])]
+    functions = [opener(opened), *([value_data] if run else [])]
     known = {name for function in functions for name in inspect.signature(function).parameters}
     with pytest.raises((ValueError, FileExistsError)) as raised:
-        make_result(opener(opened)(files.split(), **opened), **run)
+        value_data(opener(opened)(files.split(), **opened), **run)
     assert in_python in str(raised.value)
     assert re.findall(r"--[a-z]", str(raised.value)) == []
     assert re.sub(r"=.*|\W+$", "", in_python).split()[-1] in known
@@ -121,7 +123,7 @@ def test_in_a_command_the_same_error_names_an_option(
 
 def test_a_refused_payout_says_how_to_insist(fgsv_command, folder):
     data = fgsv.open_table("good.csv", **TABLE, metric="neg_log_loss", test="good.csv")
-    made = make_result(data, budget=16, out="made", payout=Terms("1000000.00"))
+    made = value_data(data, budget=16, out="made", payout=Terms("1000000.00"))
     assert str(made.unpaid).endswith("To pay anyway, use pay_anyway=True")
     assert "pay_anyway" in inspect.signature(fgsv.payout.split).parameters
     with pytest.raises(PayoutRefused, match=r"use pay_anyway=True$"):
@@ -142,7 +144,7 @@ def test_what_a_ledger_forgets_is_named(fgsv_command, folder):
 
 
 def test_a_result_that_was_not_sealed_names_what_it_lacks(fgsv_command, folder):
-    make_result(fgsv.open_table("good.csv", **TABLE), budget=50, ledger="run.db", out="made")
+    value_data(fgsv.open_table("good.csv", **TABLE), budget=50, ledger="run.db", out="made")
     with pytest.raises(ValueError, match=r"not the result of a sealed run \(one with seal\)"):
         challenge("made", "run.db", random="4 2")
     words = ["--ledger", "run.db", "--random", "4 2", "--out", "proof.json"]
@@ -154,7 +156,7 @@ def test_saved_words_are_the_same_in_python_and_in_a_command(fgsv_command, folde
     """A result is the same bits, whoever made it: its notes and warnings name neither options nor arguments."""
     frame = pd.read_csv("good.csv").assign(id=np.arange(60), after=lambda rows: rows["y"])
     frame.to_csv("leaks.csv", index=False)
-    make_result(fgsv.open_table("leaks.csv", **TABLE), budget=50, payout=Terms("9", pay_anyway=True), out="python")
+    value_data(fgsv.open_table("leaks.csv", **TABLE), budget=50, payout=Terms("9", pay_anyway=True), out="python")
     run = ["--budget", 50, "--payout", 9, "--pay-anyway", "--out", "command"]
     assert fgsv_command("value", "leaks.csv", *as_words(TABLE), *run)[0] == 0
     saved = [json.loads(Path(name, "valuation.json").read_text()) for name in ("python", "command")]

@@ -36,7 +36,7 @@ def test_every_ignored_column_is_left_out(fgsv_command, with_ids, tmp_path):
     """An id that is not ignored after all would be a feature."""
     out = tmp_path / "out"
     assert fgsv_command("value", with_ids, *REPEATED, "--budget", 100, "--out", out)[0] == 0
-    assert fgsv.report.Result.load(out / "valuation.json").source.columns["ignored"] == ["id", "b"]
+    assert fgsv.results.Result.load(out / "valuation.json").source.columns["ignored"] == ["id", "b"]
 
 
 def test_the_audit_splits_into_every_number_of_parts(fgsv_command, with_ids):

@@ -5,7 +5,7 @@ import json
 import pytest
 from cli_cases import COLUMNS, providers
 
-from fgsv.report import Result, Seal
+from fgsv.results import Result, Seal
 
 BUDGET = ["--budget", 120]
 

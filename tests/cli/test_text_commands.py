@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.report import Result
+from fgsv.results import Result
 
 TOPICS = {
     "Court": "the judge heard an appeal and the court ruled that this contract was void under old law",

@@ -9,7 +9,8 @@ from cli_cases import COLUMNS, providers
 
 import fgsv
 from fgsv.data import models
-from fgsv.report import Result, folder
+from fgsv.pipeline import folder
+from fgsv.results import Result
 
 
 def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):

@@ -8,7 +8,7 @@ from cli_cases import COLUMNS, providers
 
 import fgsv
 from fgsv.payout import Decision, Doubt
-from fgsv.report import Result
+from fgsv.results import Result
 
 
 def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeypatch):
@@ -18,7 +18,7 @@ def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeyp
     frame["fold"] = frame.index % 2
     frame.loc[frame["fold"] == 1, "y"] = (frame["a"] > 0).astype(int)
     frame.to_csv(tmp_path / "w.csv", index=False)
-    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     code, _, notes = fgsv_command(
         "value", tmp_path / "w.csv", *COLUMNS, "--ignore", "site", "--test-by", "fold", "--payout", 100
     )
@@ -36,7 +36,7 @@ def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeyp
     ],
 )
 def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, train, monkeypatch, options, words):
-    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     code, _, notes = fgsv_command("value", train, *COLUMNS, *options)
     assert (code, words in notes) == (2, True), notes
 

@@ -12,7 +12,8 @@ from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles
 from fgsv.data.test_rows import FALSE_ALARMS, Choice, chosen
 from fgsv.payout import Terms
-from fgsv.report import Result, make_result
+from fgsv.pipeline import value_data
+from fgsv.results import Result
 
 COUNTS = "numbers of test rows that chance does not explain"
 KNOWN = "providers who know the split seed (0) can choose their test rows"
@@ -142,7 +143,7 @@ def test_who_pays_or_audits_is_told_that_the_split_seed_is_known(options, known,
         frame, group="provider", target="y", ignore="" if "test_by" in options else "fold", **options
     )
     assert any(KNOWN in each for each in warnings_of_test(table)) == known
-    plain = make_result(table, budget=100, without=False)
+    plain = value_data(table, budget=100, without=False)
     assert not any(KNOWN in each for each in plain.warnings)
     paid = plain.paid_by(Terms(100, pay_anyway=True))
     assert sum(KNOWN in each for each in paid.warnings) == known
@@ -152,7 +153,7 @@ def test_who_pays_or_audits_is_told_that_the_split_seed_is_known(options, known,
 
 def test_test_rows_of_an_earlier_run_are_not_chosen_again(tmp_path):
     frame = rows(80)
-    make_result(fgsv.open_table(frame, group="provider", target="y"), budget=100, ledger=tmp_path / "run.db")
+    value_data(fgsv.open_table(frame, group="provider", target="y"), budget=100, ledger=tmp_path / "run.db")
     later = fgsv.open_table(frame, group="provider", target="y", start=tmp_path / "run.db")
     assert later.source.split_seed is None
     assert later.source.warnings_of_payments == []

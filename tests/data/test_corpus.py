@@ -17,7 +17,7 @@ from fgsv.data.folders import read_folder
 from fgsv.data.folds import folds_of
 from fgsv.data.reading import TableError, listed_names
 from fgsv.payout import Decision, Doubt, Terms
-from fgsv.report import make_result
+from fgsv.pipeline import value_data
 from fgsv.utilities import language
 from fgsv.valuation import t_quantile
 
@@ -361,7 +361,7 @@ def test_the_noise_of_test_texts_is_that_of_a_ratio():
     scores = language.ngram(players, {str(number): [text] for number, text in enumerate(tests)})
     gains = np.subtract(*scores(np.array([[True], [False]]) & np.ones(len(players), dtype=bool)))
     spread = t_quantile(0.95, 9) * sem(gains)
-    assert 0.6 < make_result(opened, budget=16).test_noise / spread < 1.6  # from ten folds
+    assert 0.6 < value_data(opened, budget=16).test_noise / spread < 1.6  # from ten folds
 
 
 @pytest.mark.parametrize(("n_taught", "is_noise"), [(6, False), (1, True)])
@@ -370,7 +370,7 @@ def test_a_total_within_the_noise_of_the_test_texts_is_unresolvable(n_taught, is
     frame = pd.DataFrame({"body": [f"{taught} {word}" for word in WORDS.split()[:8]], "by": list("abababab")})
     tests = pd.DataFrame({"body": [taught] * n_taught + [known] * (6 - n_taught)})
     opened = fgsv.open_text(frame, text="body", group="by", test=tests, training={"base": [WORDS]})
-    made = make_result(opened, budget=300, payout=Terms("100.00"), ledger=tmp_path / "run.db")
+    made = value_data(opened, budget=300, payout=Terms("100.00"), ledger=tmp_path / "run.db")
     assert (made.verdict.decision is Decision.UNRESOLVABLE) == is_noise
     doubts = [] if made.unpaid is None else [objection.doubt for objection in made.unpaid.objections]
     assert (Doubt.WITHIN_NOISE in doubts) == is_noise
@@ -378,5 +378,5 @@ def test_a_total_within_the_noise_of_the_test_texts_is_unresolvable(n_taught, is
 
 def test_few_texts_tell_no_noise():
     opened = fgsv.open_text(corpus(), text="body", group="publisher", test=corpus()[:4])
-    assert make_result(opened, budget=16).test_noise is None
+    assert value_data(opened, budget=16).test_noise is None
     assert "4 test texts are too few" in opened.notes[-1]

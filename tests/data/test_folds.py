@@ -11,7 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 import fgsv
 from fgsv.data.folds import folds_of
 from fgsv.methods import METHODS
-from fgsv.report import Result, make_result
+from fgsv.pipeline import value_data
+from fgsv.results import Result
 from fgsv.utilities.folds import FoldsError
 from fgsv.valuation import t_quantile
 
@@ -168,7 +169,7 @@ def test_every_run_of_data_has_folds_unless_it_says_why_not():
     assert f"{words}: that was asked for" in without.notes
     few = table(n=16, test_fraction=0.2)
     assert (few.game.n_folds, f"{words}: {few.source.test_rows} test rows are too few" in few.notes[-1]) == (0, True)
-    made = make_result(without, budget=100, without=False)
+    made = value_data(without, budget=100, without=False)
     assert not made.valuation.knows_test_rows
     assert made.verdict.detail.endswith("(Monte Carlo error only)") or made.verdict.between
     assert words.split(": ")[0] in repr(made.valuation)
@@ -192,22 +193,22 @@ def test_test_rows_carried_over_keep_their_folds(tmp_path):
     frame = pd.DataFrame(rng.normal(size=(240, 3)), columns=["a", "b", "c"]).assign(provider=["n", "s", "e"] * 80)
     frame["y"] = (frame["a"] > 0).astype(int)
     first = fgsv.open_table(frame[:200], group="provider", target="y", split_seed=7)
-    make_result(first, budget=100, ledger=tmp_path / "march.db", without=False)
+    value_data(first, budget=100, ledger=tmp_path / "march.db", without=False)
     later = fgsv.open_table(frame, group="provider", target="y", start=tmp_path / "march.db")
     assert later.game.frame["folds of the test rows"] == first.game.frame["folds of the test rows"]
-    made = make_result(later, budget=100, start=tmp_path / "march.db", without=False)
+    made = value_data(later, budget=100, start=tmp_path / "march.db", without=False)
     assert made.valuation.n_known > 0
     assert made.valuation.knows_test_rows
 
 
 def test_evaluations_without_folds_are_no_start(tmp_path):
-    make_result(table(monte_carlo_only=True), budget=50, ledger=tmp_path / "march.db", without=False)
+    value_data(table(monte_carlo_only=True), budget=50, ledger=tmp_path / "march.db", without=False)
     with pytest.raises(ValueError, match="the folds of the test rows changed"):
-        make_result(table(), budget=50, start=tmp_path / "march.db", without=False)
+        value_data(table(), budget=50, start=tmp_path / "march.db", without=False)
 
 
 def test_a_result_keeps_the_error_of_its_test_rows(tmp_path):
-    made = make_result(table(), budget=200, without=False, out=tmp_path / "o", ledger=tmp_path / "run.db")
+    made = value_data(table(), budget=200, without=False, out=tmp_path / "o", ledger=tmp_path / "run.db")
     read = Result.load(tmp_path / "o" / "valuation.json")
     for name in ("half_width", "share_half_width", "lasting_half_width", "total_half_width"):
         np.testing.assert_array_equal(getattr(read.valuation, name)(), getattr(made.valuation, name)())

@@ -9,7 +9,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 
 import fgsv
 from fgsv.audit.table_audit import warnings_of_test
-from fgsv.report import Result, make_result
+from fgsv.pipeline import value_data
+from fgsv.results import Result
 
 
 def table(n=200, seed=0):
@@ -87,7 +88,7 @@ def test_real_data_raise_no_false_alarm(load):
 
 def test_warnings_and_features_are_in_the_result(tmp_path):
     found = opened(table().assign(row_id=np.arange(200)))
-    result = make_result(found, budget=60, out=tmp_path)
+    result = value_data(found, budget=60, out=tmp_path)
     assert result.warnings[: len(found.warnings)] == list(found.warnings)
     again = Result.load(tmp_path / "valuation.json")
     assert again.source.features == ("a", "b", "year", "flag", "row_id")

@@ -4,7 +4,7 @@ Functions and classes are compared by where they are defined: `fgsv.value` and `
 What the commands call is every function and class of fgsv that a file of src/fgsv/cli imports, or reaches as an
 attribute of a module. Three kinds of helper do not count, as they are about terminals and files and not about
 valuing: the command line itself; `fgsv.files`, `fgsv.packages` and `fgsv.words`; and the functions that turn a result
-into JSON and tables (`fgsv.report.documents`, and those of `fgsv.report.result`).
+into JSON and tables (`fgsv.results.documents`, and those of `fgsv.results.result`).
 """
 
 import ast
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
 COMMANDS = sorted((ROOT / "src" / "fgsv" / "cli").glob("*.py"))
 DOCUMENTED = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)
-HELPERS = ("fgsv.cli", "fgsv.files", "fgsv.packages", "fgsv.words", "fgsv.report.documents", "fgsv.report.result")
+HELPERS = ("fgsv.cli", "fgsv.files", "fgsv.packages", "fgsv.words", "fgsv.results.documents", "fgsv.results.result")
 HELPERS += ("fgsv.running.bar",)
 ROOMS = [name for name in fgsv.__all__ if isinstance(getattr(fgsv, name), ModuleType)]
 
@@ -112,7 +112,7 @@ def test_every_name_of_a_public_room_is_documented(room):
 
 
 def test_every_function_that_a_command_calls_is_documented():
-    assert {"fgsv.report.making.make_result", "fgsv.ledger.tools.merge"} <= called()
+    assert {"fgsv.pipeline.pipeline.value_data", "fgsv.ledger.tools.merge"} <= called()
     assert called() - canonicals(documented()) == set()
 
 

@@ -11,8 +11,10 @@ import pytest
 
 import fgsv
 from fgsv.payout import Terms
-from fgsv.report import Result, make_result, verify_data
+from fgsv.pipeline import value_data
+from fgsv.results import Result
 from fgsv.valuation import file
+from fgsv.verification import verify_data
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def made(tmp_path_factory):
         metric="neg_mean_squared_error",
         also_metric="r2",
     )
-    make_result(
+    value_data(
         table,
         budget=200,
         ledger=folder / "run.db",

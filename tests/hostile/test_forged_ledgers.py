@@ -10,7 +10,7 @@ import pytest
 
 import fgsv
 from fgsv.ledger import Ledger, LedgerError, Purpose, schema
-from fgsv.running import record_checks
+from fgsv.verification import record_checks
 
 N = 8
 

@@ -13,8 +13,9 @@ import pytest
 
 from fgsv.cli import main
 from fgsv.cli.command_line import ended_as_interrupted
-from fgsv.report import Result, write_result
-from fgsv.report.folder import _file_names, folder_of_run
+from fgsv.pipeline import write_result
+from fgsv.pipeline.folder import _file_names, folder_of_run
+from fgsv.results import Result
 from fgsv.signals import held_interrupts
 
 OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 60]
@@ -25,7 +26,7 @@ FILES = ["report.html", "valuation.csv", "valuation.json"]
 def no_charts(monkeypatch, request):
     """Charts take their time, and are tested elsewhere."""
     if "page" not in request.node.name:
-        monkeypatch.setattr("fgsv.report.folder.render", lambda *_, **__: "<p>a page</p>")
+        monkeypatch.setattr("fgsv.pipeline.folder.render", lambda *_, **__: "<p>a page</p>")
 
 
 def names(folder):
@@ -36,7 +37,7 @@ def full_disk(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("step", ["fgsv.valuation.file.write_whole", "fgsv.report.folder.to_csv"])
+@pytest.mark.parametrize("step", ["fgsv.valuation.file.write_whole", "fgsv.pipeline.folder.to_csv"])
 def test_a_full_disk_loses_neither_the_printed_result_nor_the_other_files(
     fgsv_command, train, tmp_path, monkeypatch, step
 ):
@@ -59,7 +60,7 @@ def test_a_page_that_fails_is_said_and_the_result_stands(fgsv_command, train, tm
         raise RuntimeError("no charts today")
 
     with monkeypatch.context() as patched:
-        patched.setattr("fgsv.report.folder.render", broken)
+        patched.setattr("fgsv.pipeline.folder.render", broken)
         code, text, notes = fgsv_command("value", train, *OPTIONS, "--out", tmp_path / "o")
     assert (code, "north" in text, "no charts today" in notes) == (1, True, True)
     assert "packages are missing" not in notes
@@ -115,7 +116,7 @@ def test_a_folder_has_the_files_of_one_run(fgsv_command, train, tmp_path, monkey
     for name in ("mine.txt", "valuation-mine.json"):
         (out / name).write_text("kept")
     (out / ".valuation.json.0123456789abcdef.part").write_text("of a run that was killed")
-    monkeypatch.setattr("fgsv.report.folder.PACKAGES_OF_REPORT", ("not_there",))
+    monkeypatch.setattr("fgsv.pipeline.folder.PACKAGES_OF_REPORT", ("not_there",))
     code, _, notes = fgsv_command("value", train, *OPTIONS, "--out", out, "--force")
     assert (code, "packages are missing" in notes) == (0, True), notes
     assert names(out) == ["mine.txt", "valuation-mine.json", *FILES[1:]]

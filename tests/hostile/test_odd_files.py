@@ -7,14 +7,15 @@ import pytest
 
 from fgsv.data.inputs import read_all as read
 from fgsv.data.reading import TableError
-from fgsv.report import Result, check_folder
+from fgsv.pipeline import check_folder
+from fgsv.results import Result
 
 OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 100]
 
 
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch):
-    monkeypatch.setattr("fgsv.report.folder.render", lambda *_, **__: "<p>a page</p>")
+    monkeypatch.setattr("fgsv.pipeline.folder.render", lambda *_, **__: "<p>a page</p>")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_an_interrupt_while_the_files_are_written_waits(fgsv_command, train, tmp
     """Ctrl-C, pressed again and again, still leaves a whole result."""
     import signal
 
-    from fgsv.report import folder
+    from fgsv.pipeline import folder
 
     whole = folder.to_csv
 
@@ -143,15 +144,15 @@ def test_an_interrupt_while_the_files_are_written_waits(fgsv_command, train, tmp
 
 def test_a_folder_that_vanishes_during_the_run_loses_nothing(fgsv_command, train, tmp_path, monkeypatch):
     out = tmp_path / "o"
-    from fgsv.report import making
+    from fgsv.pipeline import pipeline
 
-    valued = making.value_with_plan
+    valued = pipeline.value_with_plan
 
     def and_removed(*arguments, **options):
         os.rmdir(out)
         return valued(*arguments, **options)
 
-    monkeypatch.setattr(making, "value_with_plan", and_removed)
+    monkeypatch.setattr(pipeline, "value_with_plan", and_removed)
     code, text, notes = fgsv_command("value", train, *OPTIONS, "--out", out)
     assert (code, "north" in text) == (0, True), notes
     assert Result.load(out / "valuation.json").valuation.finished

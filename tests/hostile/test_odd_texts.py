@@ -9,7 +9,8 @@ import pytest
 
 import fgsv
 from fgsv.data.reading import TableError
-from fgsv.report import make_result, render
+from fgsv.pipeline import value_data
+from fgsv.report import render
 from fgsv.utilities.language import ngram
 
 ODD = [
@@ -38,7 +39,7 @@ def test_odd_documents_keep_their_words_in_every_step():
     assert opened.game.n_players == len(frame)
     masks = np.random.default_rng(0).random((20, len(frame))) < 0.5
     assert np.isfinite(opened.game(masks)).all()
-    result = make_result(opened, budget=60, audit=True, parts=(2,), audit_budget=2100)
+    result = value_data(opened, budget=60, audit=True, parts=(2,), audit_budget=2100)
     page = render(result) if pytest.importorskip("vl_convert") else ""
     assert "<img src=x" not in page
     assert "<b>one" not in page

@@ -15,14 +15,16 @@ from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.ledger import Ledger, WrongLedger
 from fgsv.ledger.forgetting import forget
-from fgsv.ledger.merkle import Tree
 from fgsv.payout import Terms
-from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
-from fgsv.report.proofs import Picked, picks
-from fgsv.report.sealing import Sealed
-from fgsv.running.record_checks import odds_of_missing
-from fgsv.running.replay import Records
+from fgsv.pipeline import value_data
+from fgsv.results import Result, Seal, seal_run
+from fgsv.results.merkle import Tree
+from fgsv.results.seals import Sealed
 from fgsv.valuation import INTERRUPTED, file
+from fgsv.verification import Proof, challenge, check_proof
+from fgsv.verification.proofs import Picked, picks
+from fgsv.verification.record_checks import odds_of_missing
+from fgsv.verification.replay import Records
 
 N_RECORDS = 20_000
 
@@ -53,7 +55,7 @@ def sealed(tmp_path_factory):
     seal = Seal(seal_run(table, budget=150).contents, bytes(32))  # the same salt, so the same seed every time
     terms = Terms("100", pay_anyway=True)
     given = {"budget": 150, "seal": seal, "public": "4711", "ledger": folder / "run.db", "payout": terms}
-    make_result(table, **given).save(folder / "valuation.json")
+    value_data(table, **given).save(folder / "valuation.json")
     return folder
 
 
@@ -66,7 +68,7 @@ def test_grinding_seeds_leaves_nothing_to_choose(sealed, tmp_path, monkeypatch, 
         given = {"budget": 150, "seal": seal, "public": "4711", "ledger": tmp_path / f"{seed}.db", "without": False}
         with monkeypatch.context() as patch:
             patch.setattr(Seal, "seed", lambda self, public, seed=seed: seed)
-            make_result(table, **given).save(tmp_path / "ground.json")
+            value_data(table, **given).save(tmp_path / "ground.json")
         proof = challenge(tmp_path / "ground.json", given["ledger"], random="dice", n_records=20)
         found = check_proof(proof, tmp_path / "ground.json", sealed / "train.csv")
         accepted += [seed] if found.code == 0 else []
@@ -226,7 +228,7 @@ def test_laws_that_an_operator_chose_are_not_taken_for_the_run(tmp_path):
     table = fgsv.open_table(frame, group="provider", target="y", model="sklearn.linear_model:BayesianRidge")
     given = {"budget": 30, "public": "4711", "ledger": tmp_path / "run.db", "without": False}
     given["seal"] = Seal(seal_run(table, budget=30).contents, bytes(32))  # the same salt, so the same seed every time
-    right = make_result(table, **given)
+    right = value_data(table, **given)
     with Ledger(given["ledger"], read_only=True) as opened:
         law = opened.laws(1)[0]
     spread = np.array(law["law"]["probability_within_stratum"])
@@ -234,7 +236,7 @@ def test_laws_that_an_operator_chose_are_not_taken_for_the_run(tmp_path):
         spread + 0.005 * (-1) ** np.arange(len(spread)) * (spread > 0.01)
     ).tolist()
     change(given["ledger"], "law", 2, content=json.dumps(law))
-    chosen = make_result(table, **given)
+    chosen = value_data(table, **given)
     assert not np.allclose(chosen.valuation.values, right.valuation.values)
     chosen.save(tmp_path / "valuation.json")
     found = check_proof(
@@ -277,7 +279,7 @@ def two_scales(tmp_path_factory):
         table = change(fgsv.open_table(frame, **opened))
         seal = Seal(seal_run(table, budget=60).contents, bytes(32))
         given = {"budget": 60, "seal": seal, "public": "4711", "ledger": folder / "run.db", "without": False}
-        make_result(table, **given).save(folder / "valuation.json")
+        value_data(table, **given).save(folder / "valuation.json")
         return folder, frame
 
     return make
@@ -345,7 +347,7 @@ def with_sites(tmp_path_factory):
         table = fgsv.open_table(frame, group="provider,site", target="y")
         seal = Seal(seal_run(table, **limits).contents, bytes(32))
         given = {"seal": seal, "public": "4711", "ledger": folder / "run.db", "without": False}
-        result = make_result(table, **limits, **given)
+        result = value_data(table, **limits, **given)
         return folder, table, {"provider": result, **result.of_others()}
 
     return make

@@ -15,7 +15,7 @@ from fgsv.ledger import Ledger, LedgerError, WrongLedger, forgetting, known
 from fgsv.ledger.forgetting import forget
 from fgsv.ledger.tools import merge, summary
 from fgsv.partition import Partition
-from fgsv.running.verification import verify
+from fgsv.verification.verify import verify
 
 WEIGHTS = {name: (number + 1.25) ** 1.5 for number, name in enumerate("abcdefgh")}
 

@@ -16,7 +16,7 @@ import pytest
 import fgsv
 from fgsv.ledger import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.schema import SCHEMA
-from fgsv.running.verification import verify
+from fgsv.verification.verify import verify
 
 N = 10
 

@@ -16,9 +16,9 @@ from fgsv.ledger import Ledger, WrongLedger, schema
 from fgsv.ledger import tools as archive
 from fgsv.methods import Covariance
 from fgsv.payout import split
-from fgsv.report import Result
-from fgsv.running.record_checks import verify_records
-from fgsv.running.verification import verify
+from fgsv.results import Result
+from fgsv.verification.record_checks import verify_records
+from fgsv.verification.verify import verify
 
 N = 12
 

@@ -11,7 +11,8 @@ from fgsv.audit import Audit
 from fgsv.audit.sections import Section
 from fgsv.payout import Terms
 from fgsv.planning import HistoryPoint
-from fgsv.report import Result, render
+from fgsv.report import render
+from fgsv.results import Result
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -16,11 +16,12 @@ from fgsv.audit import Audit
 from fgsv.data.source import Source
 from fgsv.partition import Partition
 from fgsv.payout import Terms
-from fgsv.report import Result, render
 from fgsv.report import page as pages
+from fgsv.report import render
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import quantized
-from fgsv.report.scores_without import ScoresWithout
+from fgsv.results import Result
+from fgsv.results.scores_without import ScoresWithout
 from fgsv.valuation import End, Reason, Valuation
 
 vl_convert = pytest.importorskip("vl_convert")

@@ -12,8 +12,8 @@ import fgsv
 from fgsv.evaluation import workers
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
-from fgsv.running.verification import verify
 from fgsv.valuation import Reason
+from fgsv.verification.verify import verify
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from fgsv.game import Game, Precedence
 from fgsv.ledger import Ledger, known
 from fgsv.ledger.tools import summary
 from fgsv.running.run import iterate
-from fgsv.running.verification import verify
+from fgsv.verification.verify import verify
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefghijkl")}
 

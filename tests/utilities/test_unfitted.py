@@ -23,8 +23,9 @@ from sklearn.tree import DecisionTreeClassifier
 import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError
-from fgsv.report import Result, render
-from fgsv.report.documents import document_of
+from fgsv.report import render
+from fgsv.results import Result
+from fgsv.results.documents import document_of
 
 N = 7
 LABELS = np.array([0, 0, 0, 1, 1, 1, 0])

@@ -10,7 +10,7 @@ import fgsv
 from fgsv.game import as_game, grouped
 from fgsv.partition import Partition
 from fgsv.payout import Decision, PayoutRefused, split, verdict
-from fgsv.report import Result
+from fgsv.results import Result
 from fgsv.semivalue import Banzhaf, Beta
 from fgsv.valuation.seed_noise import SeedNoise
 

@@ -8,7 +8,7 @@ import pytest
 
 import fgsv
 from fgsv.games import SumOfUnanimity
-from fgsv.report import Result
+from fgsv.results import Result
 from fgsv.valuation import RunSettings
 
 GAME = fgsv.Game(SumOfUnanimity(20), 20, fingerprint="unanimity 20")

@@ -22,7 +22,7 @@ from fgsv.audit import Audit
 from fgsv.packages import how_to_install
 from fgsv.payout import Payout, PayoutRefused
 from fgsv.planning import Limits, Plan, Watcher
-from fgsv.report.result import Result, table_of
+from fgsv.results.result import Result, table_of
 from fgsv.running.bar import bar_of_evaluations
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET

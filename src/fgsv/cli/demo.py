@@ -27,7 +27,7 @@ def demo(
     """
     from fgsv.cli import console
     from fgsv.cli.hospitals import write
-    from fgsv.report import check_folder
+    from fgsv.pipeline import check_folder
 
     check_folder(out, force=force)
     hospitals, test = write(out, seed)

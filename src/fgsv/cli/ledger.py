@@ -40,7 +40,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     from fgsv.cli import console
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
-    from fgsv.report.documents import records
+    from fgsv.results.documents import records
 
     with Ledger(ledger, read_only=True) as opened:
         games, runs, recorded = summary(opened), opened.runs(), opened.games()
@@ -89,7 +89,7 @@ def verify_ledger(
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.packages import load_object
-    from fgsv.running.record_checks import odds_of_missing, verify_records
+    from fgsv.verification.record_checks import odds_of_missing, verify_records
 
     option.check_needs(context)
     with Ledger(ledger, read_only=True) as opened:  # opening checks every record against its checksum
@@ -147,7 +147,7 @@ def export(
     Example: fgsv ledger export run.db evaluations.parquet
     """
     from fgsv.ledger import tools
-    from fgsv.report import check_file
+    from fgsv.pipeline import check_file
 
     check_file(out, force=force, kinds=(".csv", ".parquet"))
     lines = tools.export(ledger, out)
@@ -223,7 +223,8 @@ def forget(
     if (rows is None) != (result is None) or (rows is None) != (not data):
         raise typer.BadParameter("--rows, --result and --data belong together: they say which players hold the rows")
     if rows is not None and result is not None and data:
-        from fgsv.report import Result, withdrawn_players
+        from fgsv.results import Result
+        from fgsv.verification import withdrawn_players
 
         with results_only():
             players += withdrawn_players(Result.load(result), ledger, data, rows, test=test)

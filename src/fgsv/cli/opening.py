@@ -112,11 +112,11 @@ def _saved(options: dict[str, Any]) -> dict[str, Any]:
     """Load the seal and the earlier result of a command: an error about them comes before its data is opened."""
     found: dict[str, Any] = {}
     if options.get("seal") is not None:
-        from fgsv.report import Seal
+        from fgsv.results import Seal
 
         found["seal"] = Seal.load(options["seal"])
     if options.get("before") is not None:
-        from fgsv.report import Result
+        from fgsv.results import Result
 
         found["before"] = Result.load(options["before"])
     return found

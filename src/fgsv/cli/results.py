@@ -17,7 +17,7 @@ from fgsv.words import level
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fgsv.report import Result
+    from fgsv.results import Result
 
 
 def report(
@@ -46,7 +46,9 @@ def report(
 
     from fgsv.cli import console
     from fgsv.files import write_whole
-    from fgsv.report import Result, check_file, render
+    from fgsv.pipeline import check_file
+    from fgsv.report import render
+    from fgsv.results import Result
 
     option.check_needs(context)
     page = out or (saved / "report.html" if saved.is_dir() else saved.with_name("report.html"))
@@ -78,7 +80,7 @@ def compare(
     Example: fgsv compare march/valuation.json april/valuation.json
     """
     from fgsv.cli import console
-    from fgsv.report import Result, compare_results
+    from fgsv.results import Result, compare_results
 
     found = compare_results(Result.load(first), Result.load(second), confidence)
     if as_json:
@@ -117,8 +119,9 @@ def payout(
     from dataclasses import replace
 
     from fgsv.cli import console
-    from fgsv.report import Result, check_file, write_payout
-    from fgsv.report.documents import document_of
+    from fgsv.pipeline import check_file, write_payout
+    from fgsv.results import Result
+    from fgsv.results.documents import document_of
 
     if out is not None:
         check_file(out, force=force, kinds=(".csv", ".json"))
@@ -179,7 +182,7 @@ def sensitivity(
     Example: fgsv sensitivity result/valuation.json with-knn/valuation.json
     """
     from fgsv.cli import console
-    from fgsv.report import Result, sensitivity
+    from fgsv.results import Result, sensitivity
 
     more = others or []
     labels = [_label(path) for path in more]
@@ -217,7 +220,7 @@ def verify(
 
     Example: fgsv verify valuation.json --ledger run.db --data train.csv
     """
-    from fgsv.report import verify_data, verify_result
+    from fgsv.verification import verify_data, verify_result
 
     option.check_needs(context)
     result, found = verify_result(valuation, ledger)

@@ -50,7 +50,8 @@ def seal(
 
     Example: fgsv seal train.csv --group provider --target y --budget 20000 --out seal.json
     """
-    from fgsv.report import check_file, seal_run
+    from fgsv.pipeline import check_file
+    from fgsv.results import seal_run
 
     if floor is None and cap is None and option.was_given(context, "currency"):
         raise typer.BadParameter("--currency can only be used with --floor or --cap: the amount is not sealed")
@@ -98,8 +99,8 @@ def challenge(
 
     Example: fgsv challenge valuation.json --ledger run.db --records 300 --random "4 2 6 1 1 5" --out proof.json
     """
-    from fgsv.report import challenge as answer
-    from fgsv.report import check_file
+    from fgsv.pipeline import check_file
+    from fgsv.verification import challenge as answer
 
     check_file(out, force=force)
     proof = answer(valuation, ledger, random=random, n_records=records, with_values=not no_values)
@@ -135,7 +136,7 @@ def check(
 
     Example: fgsv check proof.json valuation.json train.csv --commitment 899662b8... --random "4 2 6" --records 300
     """
-    from fgsv.report import Proof, check_proof
+    from fgsv.verification import Proof, check_proof
 
     with results_only(), _cannot_tell():
         found = check_proof(

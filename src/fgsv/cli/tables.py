@@ -14,7 +14,7 @@ from fgsv.words import level
 
 if TYPE_CHECKING:
     from fgsv.data.corpus import Opened
-    from fgsv.report import Result, Seal
+    from fgsv.results import Result, Seal
 
     Before: TypeAlias = Result | None
     SealFile: TypeAlias = Seal | None
@@ -62,9 +62,9 @@ def value(
     """
     from fgsv.cli import console
     from fgsv.payout import Terms
+    from fgsv.pipeline import value_data
     from fgsv.planning import Limits
-    from fgsv.report import make_result
-    from fgsv.report.documents import document_of
+    from fgsv.results.documents import document_of
 
     audit = audit or context.info_name == "audit"
     limits = Limits(budget, precision, max_time)
@@ -73,7 +73,7 @@ def value(
     if not as_json:
         console.say_all(table.notes)
     with results_only(), console.watching(limits.beside_audit() if audit else limits, quiet=as_json) as watcher:
-        result = make_result(
+        result = value_data(
             table,
             budget=budget,
             precision=precision,
@@ -136,7 +136,7 @@ def plan(
     """
     from fgsv.cli import console
     from fgsv.planning import Limits, plan_table
-    from fgsv.report.documents import records
+    from fgsv.results.documents import records
 
     limits = Limits(budget, precision, max_time)
     with results_only():

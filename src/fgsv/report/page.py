@@ -25,10 +25,10 @@ from fgsv.packages import optional
 from fgsv.payout import Payout
 from fgsv.report.charts import convergence_chart, gains_chart, most_groups, share_chart
 from fgsv.report.panel import Panel, panel_of
-from fgsv.report.periods import compare_results
-from fgsv.report.questions import sensitivity
-from fgsv.report.result import Result, as_result, table_of
-from fgsv.report.scores_without import ScoresWithout
+from fgsv.results.periods import compare_results
+from fgsv.results.result import Result, as_result, table_of
+from fgsv.results.scores_without import ScoresWithout
+from fgsv.results.sensitivities import sensitivity
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation
 from fgsv.words import counted, level, now, significant, some

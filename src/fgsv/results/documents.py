@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.report.result import Result, table_of
+from fgsv.results.result import Result, table_of
 
 
 def plain(document: Any) -> Any:

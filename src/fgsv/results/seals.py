@@ -175,7 +175,7 @@ def seal_run(
 ) -> Seal:
     """Seal a run of a table or texts before it is made: data, test rows, groups, model, metric, policy, budget.
 
-    Publish the seal's `commitment`, then make the run by `make_result(seal=..., public=...)`: `public` is a text that
+    Publish the seal's `commitment`, then make the run by `value_data(seal=..., public=...)`: `public` is a text that
     nobody could know when the commitment was published. `public_from` says which, and how it is written.
     """
     check_opened(table)

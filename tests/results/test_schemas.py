@@ -11,8 +11,8 @@ import pytest
 import fgsv
 from fgsv.cli import command_line
 from fgsv.payout import Terms
-from fgsv.report import make_result
-from fgsv.report.documents import document_of, plain
+from fgsv.pipeline import value_data
+from fgsv.results.documents import document_of, plain
 
 SCHEMAS = files("fgsv.report") / "schemas"
 
@@ -51,7 +51,7 @@ def frame():
     ],
 )
 def test_what_value_and_audit_print_and_write(frame, of_table, of_run):
-    result = make_result(fgsv.open_table(frame, group="provider", target="y", **of_table), budget=60, **of_run)
+    result = value_data(fgsv.open_table(frame, group="provider", target="y", **of_table), budget=60, **of_run)
     check(plain(document_of(result) | {"files": []}), "value")
     check(result.to_document())
 

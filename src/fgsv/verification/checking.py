@@ -16,11 +16,11 @@ from fgsv.data.reading import TableError
 from fgsv.data.source import Source
 from fgsv.data.test_rows import contents_of
 from fgsv.game import each_digest
-from fgsv.report.result import Result, check_result
+from fgsv.results.result import Result, check_result
 from fgsv.running.differences import Difference, Differences
-from fgsv.running.record_checks import SAMPLE, verify_records
-from fgsv.running.verification import verify
 from fgsv.valuation import file
+from fgsv.verification.record_checks import SAMPLE, verify_records
+from fgsv.verification.verify import verify
 
 
 def verify_result(path: str | Path, ledger: str | Path) -> tuple[Result, Differences]:
@@ -94,7 +94,7 @@ def open_again(source: Source | None, data: Any, test: Any = None, ledger: str |
     if source is None or source.opened_with is None:
         raise ValueError(
             "this result does not say how its data was opened (it was not made from a table by name): "
-            "open it with fgsv.open_table, and use fgsv.running.record_checks.verify_records"
+            "open it with fgsv.open_table, and use fgsv.verification.record_checks.verify_records"
         )
     if test is None and source.test_file is not None:
         raise ValueError(f"the run was tested on {source.test_file}: give this file of test rows too")

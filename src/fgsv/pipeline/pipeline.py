@@ -22,30 +22,30 @@ from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
-from fgsv.ledger.merkle import Tree
 from fgsv.packages import versions
 from fgsv.payout import Terms
+from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.planning import HistoryPoint, Limits, Watcher, first_cost, value_with_plan
-from fgsv.report.answers import Answers
-from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
-from fgsv.report.highlights import highlights
-from fgsv.report.periods import check_before
-from fgsv.report.result import Result
-from fgsv.report.scores_without import MOST_GROUPS, scores_without_each
-from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of
+from fgsv.results.answers import Answers
+from fgsv.results.highlights import highlights
+from fgsv.results.merkle import Tree
+from fgsv.results.periods import check_before
+from fgsv.results.result import Result
+from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
+from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
 from fgsv.running.preparation import worth_of_failure
-from fgsv.running.replay import Records
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.semivalue import SHAPLEY
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
+from fgsv.verification.replay import Records
 from fgsv.words import now, option
 
 INTERRUPTED_FIRST = "the run was interrupted first"
 """Why a result lacks a step after its run."""
 
 
-def make_result(
+def value_data(
     table: Opened,
     *,
     budget: int | None = None,
@@ -90,7 +90,7 @@ def make_result(
     limits = Limits(budget, precision, max_seconds)
     _check_fits(table, limits, payout, before)
     if seal is not None:
-        check_type(seal, Seal, "a seal", "fgsv.report.Seal.load(path) opens one")
+        check_type(seal, Seal, "a seal", "fgsv.results.Seal.load(path) opens one")
         _check_sealed({"seed": seed, "start": start, "max_seconds": max_seconds}, ledger)
         found = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
         seed = seal.seed(public)
@@ -129,7 +129,7 @@ def make_result(
 
 @dataclass(frozen=True, eq=False)
 class _Making:
-    """What the steps of `make_result` share, once its arguments are checked."""
+    """What the steps of `value_data` share, once its arguments are checked."""
 
     table: Opened
     evaluator: Evaluator

@@ -18,12 +18,12 @@ from fgsv.evaluation.earlier_laws import laws_of_draws
 from fgsv.files import write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
-from fgsv.ledger.merkle import Tree, root_by
-from fgsv.report.result import Result
-from fgsv.report.sealing import Sealed, load_as
-from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeat
+from fgsv.results.merkle import Tree, root_by
+from fgsv.results.result import Result
+from fgsv.results.seals import Sealed, load_as
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
+from fgsv.verification.replay import Records, from_ledger, leaf, recorded_game, repeat
 from fgsv.words import option
 
 SCHEMA = 1

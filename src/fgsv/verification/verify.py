@@ -15,11 +15,11 @@ from fgsv.ledger.forgetting import has_forgotten
 from fgsv.methods import Method
 from fgsv.methods.method import OtherLaw
 from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
-from fgsv.running.recorded_results import compare_with_record, longer_runs
-from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeat, was_regrouped
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, Valuation, check_valuation
 from fgsv.valuation.file import to_document
+from fgsv.verification.recorded_results import compare_with_record, longer_runs
+from fgsv.verification.replay import from_ledger, has_targets, recorded_game, repeat, was_regrouped
 
 RECOMPUTED = {
     "method": "method",

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 import fgsv
 from fgsv.payout import settle
 from fgsv.payout import split as split_money
-from fgsv.report import Result, compare_results, make_result, render
+from fgsv.pipeline import value_data
+from fgsv.report import render
+from fgsv.results import Result, compare_results
 
 
 def result(weights, **options):
@@ -248,7 +250,7 @@ def test_test_rows_that_only_the_preprocessing_changed_are_not_called_different(
     options = {"group": "provider", "target": "y"}
 
     def made(train, test):
-        return make_result(fgsv.open_table(train, test=test, **options), budget=60)
+        return value_data(fgsv.open_table(train, test=test, **options), budget=60)
 
     first, later = made(rows[:50], rows[70:]), made(rows[:60], rows[70:])
     (warning,) = (each for each in compare_results(first, later).warnings if "different games" in each)

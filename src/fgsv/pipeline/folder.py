@@ -17,9 +17,9 @@ from typing import Any
 from fgsv.checks import check_type
 from fgsv.files import as_path, to_csv, writable_folder, write_whole
 from fgsv.payout import Payout
-from fgsv.report.documents import plain
 from fgsv.report.page import render
-from fgsv.report.result import Result, check_result
+from fgsv.results.documents import plain
+from fgsv.results.result import Result, check_result
 from fgsv.signals import held_interrupts
 from fgsv.valuation import Reason, file
 from fgsv.words import option

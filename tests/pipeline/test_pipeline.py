@@ -13,8 +13,10 @@ from fgsv.game import GameError
 from fgsv.ledger import Ledger
 from fgsv.ledger.tools import summary
 from fgsv.payout import Decision, Doubt, Terms
+from fgsv.pipeline import value_data
 from fgsv.planning import Watcher
-from fgsv.report import Result, make_result, render
+from fgsv.report import render
+from fgsv.results import Result
 from fgsv.running.first_cost import FirstCost
 from fgsv.valuation import t_quantile
 
@@ -32,7 +34,7 @@ def table(tmp_path):
 
 def test_a_result_reads_back_as_it_was_made(table, tmp_path):
     terms = Terms("100.00", clip=True, pay_anyway=True)
-    made = make_result(table, budget=200, payout=terms, audit=True, confidence=0.9, out=tmp_path / "o")
+    made = value_data(table, budget=200, payout=terms, audit=True, confidence=0.9, out=tmp_path / "o")
     read = Result.load(tmp_path / "o" / "valuation.json")
     assert read.source == made.source
     assert read.source.file.endswith("t.csv")
@@ -74,7 +76,7 @@ def same_valuation(read, made):
 
 
 def test_the_scores_without_each_provider_are_those_of_the_model(table, tmp_path):
-    made = make_result(table, budget=200, ledger=tmp_path / "run.db", out=tmp_path / "o")
+    made = value_data(table, budget=200, ledger=tmp_path / "run.db", out=tmp_path / "o")
     masks = np.stack([table.partition.codes != k for k in range(3)])
     np.testing.assert_array_equal([score for (score,) in made.without.scores], table.game(masks)[:, 0])
     assert made.valuation.n_evaluations <= 200
@@ -84,13 +86,13 @@ def test_the_scores_without_each_provider_are_those_of_the_model(table, tmp_path
     assert pd.read_csv(tmp_path / "o" / "valuation.csv")["without"].tolist() == made.without.column
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         before = summary(ledger)["coalitions"].sum()
-    again = make_result(table, budget=200, ledger=tmp_path / "run.db")
+    again = value_data(table, budget=200, ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert summary(ledger)["coalitions"].sum() == before
     assert again.without == made.without
     page = render(made)
     assert f"{made.without.scores[0][0]:.4g}" in page
-    assert make_result(table, budget=200, without=False).without is None
+    assert value_data(table, budget=200, without=False).without is None
 
 
 @pytest.mark.parametrize(("error", "finished"), [(GameError("no"), True), (KeyboardInterrupt(), False)])
@@ -98,8 +100,8 @@ def test_scores_without_providers_that_fail_lose_no_valuation(table, tmp_path, m
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("fgsv.report.making.scores_without_each", fail)
-    made = make_result(table, budget=200, out=tmp_path / "o")
+    monkeypatch.setattr("fgsv.pipeline.pipeline.scores_without_each", fail)
+    made = value_data(table, budget=200, out=tmp_path / "o")
     assert made.without is None
     assert "scores without each provider are missing" in made.warnings[0]
     assert Result.load(tmp_path / "o" / "valuation.json").valuation.finished is finished
@@ -107,7 +109,7 @@ def test_scores_without_providers_that_fail_lose_no_valuation(table, tmp_path, m
 
 def test_several_outputs_have_a_score_without_each_provider_each(table, tmp_path):
     several = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", metric="r2,neg_mean_squared_error")
-    made = make_result(several, budget=200)
+    made = value_data(several, budget=200)
     masks = np.stack([several.partition.codes != k for k in range(3)])
     np.testing.assert_array_equal(made.table()["without"], several.game(masks)[:, :2].T.ravel())
 
@@ -116,8 +118,8 @@ def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tm
     def broken(*_, **__):
         raise RuntimeError("no charts today")
 
-    monkeypatch.setattr("fgsv.report.folder.render", broken)
-    made = make_result(table, budget=200, payout=Terms("100.00", pay_anyway=True), audit=True, out=tmp_path / "o")
+    monkeypatch.setattr("fgsv.pipeline.folder.render", broken)
+    made = value_data(table, budget=200, payout=Terms("100.00", pay_anyway=True), audit=True, out=tmp_path / "o")
     [error] = made.errors
     assert "no charts" in str(error)
     assert {path.name for path in made.files} == {path.name for path in (tmp_path / "o").iterdir()}
@@ -128,7 +130,7 @@ def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tm
 
 
 def test_the_confidence_holds_in_the_csv_too(table, tmp_path):
-    result = make_result(table, budget=200, confidence=0.5, out=tmp_path / "o")
+    result = value_data(table, budget=200, confidence=0.5, out=tmp_path / "o")
     frame = pd.read_csv(tmp_path / "o" / "valuation.csv")
     np.testing.assert_allclose(frame["share_low"], result.valuation.share_interval(0.5)[:, 0])
 
@@ -155,7 +157,7 @@ def test_what_a_run_costs_is_said_before_it(tmp_path, table, model, limits, n_ev
     with context:
         table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", ignore="site", model=model)
     watcher = Costs()
-    made = make_result(table, watcher=watcher, **{"budget": 50, **limits})
+    made = value_data(table, watcher=watcher, **{"budget": 50, **limits})
     assert watcher.cost.n_evaluations == n_evaluations
     assert 0 < watcher.cost.seconds_each < watcher.cost.seconds_of_all
     assert all(words in watcher.cost.advice for words in advice)
@@ -188,14 +190,14 @@ def test_the_noise_of_the_test_rows_is_that_of_a_bootstrap(tmp_path):
     y, predicted = table.inputs.y_test, ridge.predict(table.inputs.X_test)
     draws = np.random.default_rng(0).integers(len(y), size=(400, len(y)))
     spread = np.std([r2_score(y[rows], predicted[rows]) for rows in draws])
-    made = make_result(table, budget=50)
+    made = value_data(table, budget=50)
     assert 0.6 < made.test_noise / (t_quantile(0.95, 9) * spread) < 1.6  # from ten folds
 
 
 @pytest.mark.parametrize(("weight", "is_noise"), [(0.12, True), (5.0, False)])
 def test_a_total_within_the_noise_is_refused_without_being_asked(tmp_path, weight, is_noise):
     table = fgsv.open_table(**noisy(tmp_path, weight), metric="r2")
-    made = make_result(table, budget=1000, payout=Terms("100.00"), out=tmp_path / "o")
+    made = value_data(table, budget=1000, payout=Terms("100.00"), out=tmp_path / "o")
     assert (made.verdict.decision is Decision.UNRESOLVABLE) == is_noise
     doubts = [] if made.unpaid is None else [objection.doubt for objection in made.unpaid.objections]
     assert (Doubt.WITHIN_NOISE in doubts) == is_noise
@@ -206,7 +208,7 @@ def test_a_total_within_the_noise_is_refused_without_being_asked(tmp_path, weigh
 def test_players_of_several_providers_leave_the_result_without_the_scores_without_each(table, tmp_path):
     frame = pd.read_csv(tmp_path / "t.csv").assign(unit=np.arange(60) % 10)
     options = {"group": "owner", "target": "y", "unit": "unit", "ignore": "site", "shared_units": "co-own"}
-    made = make_result(fgsv.open_table(frame, **options), budget=60)
+    made = value_data(fgsv.open_table(frame, **options), budget=60)
     assert made.without is None
     assert any("some players belong to several providers" in warning for warning in made.warnings)
 
@@ -227,35 +229,35 @@ def opened(path, owners=("north", "south", "east"), **options):
 def test_a_run_that_cannot_be_compared_with_the_previous_period_is_refused_before_it(
     table, tmp_path, monkeypatch, now, words
 ):
-    before = make_result(opened(tmp_path / "t.csv"), budget=100)
-    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    before = value_data(opened(tmp_path / "t.csv"), budget=100)
+    monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     changed = pd.read_csv(tmp_path / "t.csv")[::-1].assign(a=lambda frame: frame["a"] + 1)
     changed.to_csv(tmp_path / "u.csv", index=False)
     with pytest.raises(ValueError, match=words):
-        make_result(opened(tmp_path / "u.csv", **now), budget=100, before=before, out=tmp_path / "o")
+        value_data(opened(tmp_path / "u.csv", **now), budget=100, before=before, out=tmp_path / "o")
     assert not (tmp_path / "o").exists()
 
 
 def test_an_earlier_result_with_several_outputs_or_without_shares_is_refused_before_the_run(table, tmp_path):
     now = opened(tmp_path / "t.csv")
-    several = make_result(opened(tmp_path / "t.csv", metric="r2,neg_mean_squared_error"), budget=100)
+    several = value_data(opened(tmp_path / "t.csv", metric="r2,neg_mean_squared_error"), budget=100)
     with pytest.raises(ValueError, match="the earlier result has several outputs"):
-        make_result(now, budget=100, before=several)
+        value_data(now, budget=100, before=several)
     with pytest.raises(ValueError, match="the earlier result cannot be compared: shares need a positive"):
-        make_result(now, budget=100, before=make_result(opened(tmp_path / "t.csv", empty=2.0), budget=100))
+        value_data(now, budget=100, before=value_data(opened(tmp_path / "t.csv", empty=2.0), budget=100))
 
 
 def test_a_run_without_shares_has_its_report_without_the_comparison(table, tmp_path):
     pytest.importorskip("vl_convert")
-    before = make_result(opened(tmp_path / "t.csv"), budget=100)
-    found = make_result(opened(tmp_path / "t.csv", empty=2.0), budget=100, before=before, out=tmp_path / "o")
+    before = value_data(opened(tmp_path / "t.csv"), budget=100)
+    found = value_data(opened(tmp_path / "t.csv", empty=2.0), budget=100, before=before, out=tmp_path / "o")
     assert (found.errors, [path.name for path in found.files][-1]) == ((), "report.html")
     assert any("no comparison with the earlier result" in each for each in found.warnings)
 
 
 def test_what_a_result_states_is_recorded_for_its_own_run(table, tmp_path):
     """Not for the group values of its audit, which are a valuation too."""
-    make_result(table, budget=200, audit=True, ledger=tmp_path / "run.db")
+    value_data(table, budget=200, audit=True, ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         runs = [run for run, _ in ledger.statements()]
         assert len(set(runs)) == 2
@@ -265,7 +267,7 @@ def test_what_a_result_states_is_recorded_for_its_own_run(table, tmp_path):
 def test_a_document_is_made_only_for_a_folder_or_a_ledger(table, tmp_path, monkeypatch):
     made, to_document = [], Result.to_document
     monkeypatch.setattr(Result, "to_document", lambda result: made.append(result) or to_document(result))
-    make_result(table, budget=100)
+    value_data(table, budget=100)
     assert made == []
-    make_result(table, budget=100, out=tmp_path / "o")
+    value_data(table, budget=100, out=tmp_path / "o")
     assert len(made) == 3  # unfinished, and one for each of the two groupings

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fgsv.packages import optional
-from fgsv.report.folder import write_result
-from fgsv.report.result import Result, as_result
+from fgsv.pipeline.folder import write_result
+from fgsv.results.result import Result, as_result
 from fgsv.valuation import Valuation
 
 LONGEST = 500
@@ -24,7 +24,7 @@ def log_to_mlflow(result: Result | Valuation, *, aggregate_only: bool = False) -
     metric. Metrics: evaluations, `total` (what all data adds), and `value/NAME`, `stderr/NAME` and `share/NAME` for
     each provider; characters of a name that MLflow does not take become `_`, and names that are then equal are
     numbered. A valuation of several outputs has the metrics of each, as `value/NAME/OUTPUT`. Artefacts, in the folder
-    `fgsv`: the files that `fgsv.report.write_result` writes.
+    `fgsv`: the files that `fgsv.pipeline.write_result` writes.
     """
     mlflow: Any = optional("mlflow", "runs in MLflow", "mlflow")
     result = as_result(result)

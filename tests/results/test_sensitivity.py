@@ -9,9 +9,12 @@ import pytest
 import fgsv
 from fgsv.data.reading import TableError
 from fgsv.payout import Terms
-from fgsv.report import Result, make_result, render, sensitivity, verify_result
-from fgsv.report.answers import Answers
+from fgsv.pipeline import value_data
+from fgsv.report import render
+from fgsv.results import Result, sensitivity
+from fgsv.results.answers import Answers
 from fgsv.valuation.test_rows import TestRows
+from fgsv.verification import verify_result
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +36,14 @@ QUESTIONS = ("accuracy", "neg_log_loss", "roc_auc", "area: city", "area: land")
 @pytest.mark.parametrize("only", [False, True])
 def test_further_outputs_are_those_of_runs_of_their_own(frame, only):
     table = opened(frame, monte_carlo_only=only, **ALSO)
-    made = make_result(table, budget=100, without=False)
+    made = value_data(table, budget=100, without=False)
     assert made.answers.questions == QUESTIONS
-    alone = make_result(opened(frame, monte_carlo_only=only), budget=100, without=False)
+    alone = value_data(opened(frame, monte_carlo_only=only), budget=100, without=False)
     assert made.valuation.outputs is None
     assert made.valuation.total == pytest.approx(alone.valuation.total)
     assert made.test_noise == (None if only else pytest.approx(alone.test_noise))
     # oracles of U(N) - U(0): a table with that score alone, and a utility of that slice alone
-    log_loss = make_result(opened(frame, metric="neg_log_loss"), budget=100, without=False).valuation
+    log_loss = value_data(opened(frame, metric="neg_log_loss"), budget=100, without=False).valuation
     assert made.answers.totals[1] == pytest.approx(log_loss.total)
     y, slices = table.dataset.test_target, table.dataset.test_slices["area"]
     cities = fgsv.utility(
@@ -53,7 +56,7 @@ def test_further_outputs_are_those_of_runs_of_their_own(frame, only):
 
 def test_targets_and_payments_look_at_the_first_output(frame, tmp_path):
     table = opened(frame, **ALSO)
-    made = make_result(table, precision=0.25, payout=Terms("100.00", pay_anyway=True), ledger=tmp_path / "run.db")
+    made = value_data(table, precision=0.25, payout=Terms("100.00", pay_anyway=True), ledger=tmp_path / "run.db")
     assert made.valuation.settings.weights == (1.0, 0.0, 0.0, 0.0, 0.0)
     assert made.valuation.end.reason is fgsv.Reason.TARGET
     assert made.valuation.sampling_half_width().max() <= 0.25
@@ -63,7 +66,7 @@ def test_targets_and_payments_look_at_the_first_output(frame, tmp_path):
 
 
 def test_answers_are_read_back_and_shown(frame, tmp_path):
-    made = make_result(opened(frame, **ALSO), budget=100, without=False)
+    made = value_data(opened(frame, **ALSO), budget=100, without=False)
     made.save(tmp_path / "valuation.json")
     read = Result.load(tmp_path / "valuation.json")
     assert read.to_document() == made.to_document()
@@ -139,7 +142,7 @@ def test_resampled_test_rows_have_the_spread_of_the_test_error():
 
 
 def test_results_of_other_models_are_questions_too(frame):
-    one, other = (make_result(opened(frame, model=model), budget=100, without=False) for model in (None, "knn"))
+    one, other = (value_data(opened(frame, model=model), budget=100, without=False) for model in (None, "knn"))
     found = sensitivity(one, other, labels=["knn"])
     assert list(dict.fromkeys(found.shares["question"])) == ["accuracy", "accuracy (knn)"]
     shares = found.shares.set_index(["question", "group"])["share"]
@@ -176,7 +179,7 @@ def test_a_slice_in_which_all_data_is_worth_nothing_has_no_shares():
 
 def test_a_result_without_shares_by_any_question_is_read_back(frame, tmp_path):
     test = frame.assign(y=1 - frame["y"])  # all that is learned is wrong
-    made = make_result(opened(frame, test=test, also_metric="roc_auc"), budget=60, without=False)
+    made = value_data(opened(frame, test=test, also_metric="roc_auc"), budget=60, without=False)
     assert (made.answers.totals < 0).all()
     made.save(tmp_path / "valuation.json")
     read = Result.load(tmp_path / "valuation.json")
@@ -190,7 +193,7 @@ def test_where_one_of_several_metrics_has_nothing_to_share_another_one_is_propos
     with pytest.raises(
         ValueError, match=r"output neg_log_loss: .*: roc_auc .* or balanced_accuracy \(every class alike\)\. Or"
     ):
-        make_result(table, budget=60, payout=Terms([1, 1]))
+        value_data(table, budget=60, payout=Terms([1, 1]))
 
 
 def test_two_providers_with_one_name_are_not_taken_for_one():

@@ -10,14 +10,16 @@ import pytest
 
 import fgsv
 from fgsv.game import as_game
-from fgsv.ledger.merkle import Tree
 from fgsv.payout import Terms
-from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
-from fgsv.report.proofs import picks
-from fgsv.report.sealing import first_difference
+from fgsv.pipeline import value_data
+from fgsv.results import Result, Seal, seal_run
+from fgsv.results.merkle import Tree
+from fgsv.results.seals import first_difference
 from fgsv.running.differences import Difference
-from fgsv.running.replay import leaf
 from fgsv.valuation import file
+from fgsv.verification import Proof, challenge, check_proof
+from fgsv.verification.proofs import picks
+from fgsv.verification.replay import leaf
 
 OPENED = {"group": "provider", "target": "y", "ignore": "site"}
 
@@ -44,7 +46,7 @@ class Run:
         terms = {name: options.pop(name) for name in ("payout",) if name in options}
         options = {"budget": 200} | options
         self.seal = Seal(seal_run(table, **options).contents, bytes(32))  # the same salt, so the same seed every time
-        self.result = make_result(
+        self.result = value_data(
             table, **options, **terms, seal=self.seal, public="1.0854", ledger=self.ledger, without=False
         )
         self.result.save(self.path)
@@ -131,7 +133,7 @@ def test_the_entry_of_a_list_that_differs_is_named(sealed, found, where, stated,
 def test_only_the_run_that_was_sealed_is_made(tmp_path, of_run, of_table, words):
     seal = seal_run(opened(), budget=200)
     with pytest.raises(ValueError, match="the seal does not fit: ") as raised:
-        make_result(opened(**of_table), **{"budget": 200} | of_run, seal=seal, public="1", ledger=tmp_path / "run.db")
+        value_data(opened(**of_table), **{"budget": 200} | of_run, seal=seal, public="1", ledger=tmp_path / "run.db")
     assert words in str(raised.value)
     assert not (tmp_path / "run.db").exists()
 
@@ -152,7 +154,7 @@ def test_a_sealed_run_has_no_other_source_of_chance(tmp_path, options, words):
     table = opened()
     given = {"seal": seal_run(table, budget=200), "public": "1", "ledger": tmp_path / "run.db", "budget": 200}
     with pytest.raises(ValueError, match=words):
-        make_result(table, **given | options)
+        value_data(table, **given | options)
 
 
 def test_a_table_opened_with_a_seed_of_its_own_is_not_sealed():
@@ -164,9 +166,9 @@ def test_no_choice_is_left_that_moves_a_share(tmp_path, run):
     """An earlier ledger, more evaluations, money: what an operator may still choose changes no bit."""
     ways = [{"without": True}, {"without": False}, {"payout": Terms("1", pay_anyway=True)}]
     seal, table = run.seal, opened()
-    make_result(table, budget=300, seed=7, ledger=tmp_path / "1.db", without=False)  # known before the sealed run
+    value_data(table, budget=300, seed=7, ledger=tmp_path / "1.db", without=False)  # known before the sealed run
     for number, way in enumerate(ways):
-        made = make_result(table, budget=200, seal=seal, public="1.0854", ledger=tmp_path / f"{number}.db", **way)
+        made = value_data(table, budget=200, seal=seal, public="1.0854", ledger=tmp_path / f"{number}.db", **way)
         assert made.sealed == run.result.sealed
         assert np.array_equal(made.valuation.values, run.result.valuation.values)
 

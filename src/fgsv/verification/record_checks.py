@@ -15,7 +15,7 @@ from fgsv.evaluation.workers import Workers
 from fgsv.game import as_game
 from fgsv.ledger import Batch, Ledger
 from fgsv.running.differences import Difference, Differences
-from fgsv.running.replay import recorded_game
+from fgsv.verification.replay import recorded_game
 
 SAMPLE = 60
 """Batches evaluated again by default: if 5% are forged, at least one of them is found with 95% probability."""

@@ -15,15 +15,12 @@ from fgsv.checks import check_type, whole_number
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import NotRecorded
-from fgsv.ledger.merkle import Tree
 from fgsv.methods.method import OtherLaw
 from fgsv.packages import versions
 from fgsv.payout.money import smallest_unit
-from fgsv.report.checking import open_again
-from fgsv.report.forging import moves_in_words, odds_in_words
-from fgsv.report.proofs import Proof, picks, sealed_of
-from fgsv.report.result import Result
-from fgsv.report.sealing import (
+from fgsv.results.merkle import Tree
+from fgsv.results.result import Result
+from fgsv.results.seals import (
     Sealed,
     check_seal,
     described_run,
@@ -35,11 +32,14 @@ from fgsv.report.sealing import (
     read_commitment,
 )
 from fgsv.running.differences import ROUNDING, Difference
-from fgsv.running.recorded_results import compare_with_record
-from fgsv.running.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
-from fgsv.running.verification import differences
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
+from fgsv.verification.checking import open_again
+from fgsv.verification.forging import moves_in_words, odds_in_words
+from fgsv.verification.proofs import Proof, picks, sealed_of
+from fgsv.verification.recorded_results import compare_with_record
+from fgsv.verification.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
+from fgsv.verification.verify import differences
 
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
 """Ends that the operator of a run can choose."""
@@ -92,7 +92,7 @@ def check_proof(
     another result, or data that is not what was sealed, is a `ValueError`. `tolerance` is the largest difference of a
     value, relative to the largest picked one of the same output.
     """
-    check_type(proof, Proof, "a proof", "fgsv.report.Proof.load(path) opens one")
+    check_type(proof, Proof, "a proof", "fgsv.verification.Proof.load(path) opens one")
     commitment = None if commitment is None else read_commitment(commitment)
     if n_records is not None:
         n_records = whole_number("n_records", n_records, least=1)

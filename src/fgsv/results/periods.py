@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from fgsv.payout import Settlement, settle
-from fgsv.report.documents import records
-from fgsv.report.result import Result, check_result, notes_on
+from fgsv.results.documents import records
+from fgsv.results.result import Result, check_result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
 from fgsv.valuation.notebook import html_lines, html_of
 from fgsv.words import option, some

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.report import log_to_mlflow
+from fgsv.mlflow import log_to_mlflow
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_a_result_is_a_run(mlflow, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
     frame = frame.assign(y=frame["a"] + frame["b"], provider=np.array(["north", "søuth/=1"])[np.arange(60) % 2])
-    result = fgsv.report.make_result(fgsv.open_table(frame, group="provider", target="y"), budget=100)
+    result = fgsv.pipeline.value_data(fgsv.open_table(frame, group="provider", target="y"), budget=100)
     with mlflow.start_run() as run:
         log_to_mlflow(result, aggregate_only=True)
     logged = mlflow.get_run(run.info.run_id).data
@@ -55,7 +55,7 @@ def test_a_result_of_texts_is_a_run(mlflow):
     rows = [(f"the {word} of the {word}", word, "test" if i == 0 else "train") for word in "abc" for i in range(3)]
     frame = pd.DataFrame(rows, columns=["body", "by", "split"])
     opened = fgsv.open_text(frame, text="body", group="by", test_by="split")
-    result = fgsv.report.make_result(opened, budget=70)
+    result = fgsv.pipeline.value_data(opened, budget=70)
     with mlflow.start_run() as run:
         log_to_mlflow(result, aggregate_only=True)
     logged = mlflow.get_run(run.info.run_id).data

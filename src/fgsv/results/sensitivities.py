@@ -11,9 +11,9 @@ import pandas as pd
 
 from fgsv.checks import as_list
 from fgsv.partition import by_text
-from fgsv.report.answers import Answers
-from fgsv.report.documents import records
-from fgsv.report.result import Result, check_result
+from fgsv.results.answers import Answers
+from fgsv.results.documents import records
+from fgsv.results.result import Result, check_result
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_confidence, t_quantile
 from fgsv.valuation.intervals import ROUNDING, is_clear

@@ -16,9 +16,9 @@ from fgsv.data.source import Source
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.payout.splitting import check_payout, paid_shares
 from fgsv.planning import HistoryPoint
-from fgsv.report.answers import Answers
-from fgsv.report.scores_without import ScoresWithout
-from fgsv.report.sealing import Sealed
+from fgsv.results.answers import Answers
+from fgsv.results.scores_without import ScoresWithout
+from fgsv.results.seals import Sealed
 from fgsv.valuation import Reason, Valuation, check_valuation, file
 from fgsv.valuation.notebook import html_lines
 
@@ -232,7 +232,7 @@ def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None 
 
 def check_result(given: object) -> None:
     """Raise an error if this is no result, such as the path of a saved one."""
-    check_type(given, Result, "a result", "fgsv.report.Result.load(path) opens a saved one")
+    check_type(given, Result, "a result", "fgsv.results.Result.load(path) opens a saved one")
 
 
 def notes_on(first: Result, second: Result) -> list[str]:

@@ -7,9 +7,9 @@ from math import ceil
 import numpy as np
 
 from fgsv.data.metrics import range_of
-from fgsv.report.result import Result
-from fgsv.running.record_checks import odds_of_missing
+from fgsv.results.result import Result
 from fgsv.types import Floats
+from fgsv.verification.record_checks import odds_of_missing
 
 FORGED = (0.01, 0.05, 0.2)
 """Forged fractions of all records for which odds and bounds are stated."""
