@@ -26,13 +26,16 @@ def as_differences(values: Floats, n_folds: int, weights: Sequence[float] | None
 
     >>> as_differences(np.array([[5.0, 4.0, 7.0]]), 2).tolist()
     [[5.0, -1.0, 2.0]]
+    >>> as_differences(np.zeros((0, 3)), 2).shape
+    (0, 3)
     """
     if not n_folds:
         return values
     whole = stated = values[..., :-n_folds]
     if weights is not None:
         whole = (stated @ np.asarray(weights, dtype=float))[..., None]
-    folds = values[..., -n_folds:].reshape(*whole.shape[:-1], -1, whole.shape[-1])
+    n_outputs = whole.shape[-1]
+    folds = values[..., -n_folds:].reshape(*whole.shape[:-1], n_folds // n_outputs, n_outputs)
     apart = folds - whole[..., None, :]
     return np.concatenate([stated, apart.reshape(*whole.shape[:-1], n_folds)], axis=-1)
 

@@ -286,7 +286,7 @@ def _packed(masks: Masks) -> list[str]:
 
 
 def _unpacked(rows: Sequence[str], n: int) -> Masks:
-    packed = np.frombuffer(bytes.fromhex("".join(rows)), np.uint8).reshape(len(rows), -1)
+    packed = np.frombuffer(bytes.fromhex("".join(rows)), np.uint8).reshape(len(rows), (n + 7) // 8)
     return np.unpackbits(packed, axis=1, count=n).astype(bool)
 
 
