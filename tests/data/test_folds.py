@@ -145,7 +145,7 @@ def test_what_sampling_adds_to_the_error_of_test_rows_does_not_last():
         n,
         n_folds=10,
     )
-    found = fgsv.value(game, [i % 3 for i in range(n)], budget=500, seed=0)
+    found = fgsv.value(game, [i % 3 for i in range(n)], budget=500, seed=0, learn="sizes")
     assert found.test_half_width().min() > 0
     assert found.lasting_half_width().max() == 0
 

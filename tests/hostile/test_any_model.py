@@ -93,7 +93,7 @@ def test_values_are_those_of_a_model_fitted_and_scored_by_hand(name):
     for rows, value in zip(sets, game(masks), strict=True):
         labels = (inputs.y[np.sort(rows)] == "well").astype(int)
         if name == "lightgbm" and len(rows) == 1:
-            expected = game.defaults
+            expected = game.defaults[:5]
         else:
             chance = np.full(len(truth), float(labels[0]))
             if len(set(labels)) == 2:
@@ -104,7 +104,7 @@ def test_values_are_those_of_a_model_fitted_and_scored_by_hand(name):
             chosen = -log_loss(truth, likely / likely.sum(axis=1, keepdims=True))
             area = roc_auc_score(truth, chance)
             expected = [(guess == truth).mean(), balanced_accuracy_score(truth, guess), chosen, area, area]
-        np.testing.assert_allclose(value, expected, rtol=1e-6)
+        np.testing.assert_allclose(value[: len(expected)], expected, rtol=1e-6)  # the rest are folds of the test rows
 
 
 def test_a_model_that_cannot_be_fitted_to_all_rows_is_an_error_however_failures_count():

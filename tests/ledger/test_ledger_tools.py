@@ -14,7 +14,7 @@ import fgsv
 from fgsv.cli import app
 from fgsv.ledger import Ledger, WrongLedger, schema
 from fgsv.ledger import tools as archive
-from fgsv.methods import Covariance
+from fgsv.methods.gp import GP
 from fgsv.payout import split
 from fgsv.results import Result
 from fgsv.verification.record_checks import verify_records
@@ -141,7 +141,7 @@ class AtMost:
         return "enough" if progress.n_evaluations >= self.count else None
 
 
-class Mine(Covariance):
+class Mine(GP):
     """A method of one's own."""
 
     name = "mine"

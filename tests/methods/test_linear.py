@@ -13,7 +13,7 @@ def test_values_are_unbiased_and_their_errors_right(learn, n):
     game = SumOfUnanimity(n, seed=2)
     groups = np.arange(n) % 4
     truth = np.bincount(groups, game.shapley)
-    runs = [fgsv.value(game, groups, budget=500, seed=seed, learn=learn) for seed in range(40)]
+    runs = [fgsv.value(game, groups, budget=500, seed=seed, learn=learn) for seed in range(60)]
     away = np.array([run.values - truth for run in runs])
     z = away.mean(axis=0) / (away.std(axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 4

@@ -10,7 +10,7 @@ from joblib.parallel import ThreadingBackend
 
 import fgsv
 from fgsv.games import SumOfUnanimity
-from fgsv.methods import Covariance
+from fgsv.methods.gp import GP
 from fgsv.valuation import INTERRUPTED
 
 
@@ -71,7 +71,7 @@ class Dropped:
 def test_an_interrupt_that_is_swallowed_in_an_estimate_ends_the_run():
     dropped = Dropped()
 
-    class Deaf(Covariance):
+    class Deaf(GP):
         def start(self, problem):
             estimator = super().start(problem)
             estimate = estimator.estimate
@@ -119,7 +119,7 @@ def test_an_interrupt_is_left_to_whoever_handles_it():
     """During an update it waits; then the handler that was there before gets it."""
     seen = []
 
-    class Signalled(Covariance):
+    class Signalled(GP):
         def start(self, problem):
             estimator = super().start(problem)
             update = estimator.update

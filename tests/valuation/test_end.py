@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import fgsv
@@ -69,24 +68,3 @@ def test_an_interrupt_beside_a_precision_is_an_interrupt_with_a_note():
     result = fgsv.value(interrupting(6), precision=1e-6, budget=5000)
     assert result.end.reason is Reason.INTERRUPTED
     assert "a precision of 1e-06 would take" in result.end.detail
-
-
-def test_discarded_evaluations_of_an_enumeration_are_named():
-    rng = np.random.default_rng(0)
-    table = rng.normal(size=2**12)
-    table[-1] = 10 + table[0]
-    clock = []
-
-    def game(masks):
-        clock.append(len(masks))
-        return table[masks @ (1 << np.arange(12))]
-
-    def stop(progress):
-        return "2500 are enough" if sum(clock) > 2500 else None
-
-    result = fgsv.value(fgsv.Game(game, 12), stop=stop, budget=2**13)
-    assert result.n_evaluations < 2048  # draws, some of which repeat others
-    assert f"{sum(clock) - result.n_evaluations} evaluations of an unfinished enumeration were discarded" in str(
-        result.end
-    )
-    assert result.values.tobytes() == fgsv.value(fgsv.Game(game, 12), budget=2048).values.tobytes()

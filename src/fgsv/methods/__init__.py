@@ -71,6 +71,8 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
     kind = METHODS[method]
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     unknown = sorted(set(options) - set(known))
+    if unknown == ["proxy"]:
+        raise ValueError(f"method {method!r} takes no proxy: that is for the default method")
     if unknown:
         near = get_close_matches(unknown[0], [*known, *arguments], n=1, cutoff=0.75)
         hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'none'}"

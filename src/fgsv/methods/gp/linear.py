@@ -5,10 +5,12 @@
              about 1 / sqrt(n), so that their higher powers cannot be learned
     v      by moments: E[y_i y_j x_i . x_j] = v E[(x_i . x_j)^2] = v / (n - 1), less its standard error
     f      = mean + trust r x . beta, beta by conjugate gradients on all rows but a fold's
-    c_j    = W(T_j) C(n, t_j) / (draws expected of size t_j)
-    C      = sum over T of W(T) f(T) + sum over draws of c_j (U - f)(T_j)
-    error    sum of d_j d_j', d_j = c_j (U - f)(T_j) sqrt(1 - part of the size that is drawn), in bundles with
-             random signs
+    C_k    = sum over T of W(T) f_k(T) + sum over draws of other folds of W(T_j) (U - f_k)(T_j)
+             + sum over draws of fold k of W(T_j) u_j / n_j (U - f_k)(T_j), for f_k fitted to the other folds:
+             given these, T_j is uniform among the u_j coalitions of its size that they lack, of which fold k has n_j
+    C      = the mean of C_k. Where coalitions may be drawn twice, u_j is C(n, t_j), and the second sum is left out
+    error    sum of d_j d_j', d_j = W(T_j) C(n, t_j) / (draws of size t_j) (U - f)(T_j) sqrt(1 - part of the size
+             that is drawn), in bundles with random signs
 
 Unbiased but for the laws of draws, which follow from earlier utilities. Where evaluations are quicker than learning,
 only means are learned.
@@ -42,6 +44,9 @@ FOLDS, STEPS = 4, 15
 """Of the regression on players, and steps of conjugate gradients."""
 CLIP = 8.0
 """Utilities further from the mean of their size, in standard deviations, count as if so far."""
+SURE = 8
+"""Draws expected of a size from which every fold surely has some, so that their number divides their sum; where
+fewer are expected, that expectation does."""
 LEAST_LEARNED = 64
 """Evaluations below which nothing is learned."""
 LEAST_VARIANCE = 0.002
@@ -141,16 +146,16 @@ class LinearEstimator:
         if n <= LISTED and len(sizes) == 2**n - 2:
             masks = np.concatenate([Coalitions.ends(n).masks(), self._rows.masks()])[: 2**n]
             return enumerated(numbered(masks, np.concatenate([self._ends, self._values])[: 2**n]), target.semivalue)
-        is_complete = np.bincount(sizes, minlength=n + 1) >= target.counts
-        expected = np.where(is_complete & (self._sampler is not None), target.counts, self._expected)
         learned = self._model(self.n_evaluations)
         if not learned.beta.any():  # means are cheap: those of all draws
             learned = fit(target, self._rows, self._values, self._ends, n_learned=0)
-        residuals = (self._values - learned.predicted(self._rows)) / expected[sizes, None]
-        values = learned.player_values(target) + self._rows.weighted(target, residuals, np.zeros(len(sizes), int))[0]
+        drawn = np.where(self._expected >= SURE, np.bincount(sizes, minlength=n + 1), self._expected)
+        away = self._values[:, None] - learned.predicted(self._rows)
+        values = learned.player_values(target) + self._corrections(away, drawn)
         if efficient:
             values += (self._ends[1] - self._ends[0]) / n - values.mean(axis=0)
-        part = np.minimum(1.0, expected / target.counts)
+        part = np.minimum(1.0, drawn / target.counts)
+        residuals = _out_of_fold(away, self._rows.folds) / drawn[sizes, None]
         permutations = self._rows.permutations
         signs = np.random.default_rng([self._seed, 1]).choice([-1.0, 1.0], permutations.max() + 1)
         spread = residuals * (signs[permutations] * np.sqrt(1 - part[sizes]))[:, None]
@@ -166,6 +171,22 @@ class LinearEstimator:
             efficient=efficient,
             correction=1.0,
         )
+
+    def _corrections(self, away: Floats, drawn: Floats) -> Floats:
+        """Return (n, q): what draws add to the sum of W(T) f(T); they are (m, FOLDS, q) away from each f_k."""
+        target, rows = self._target, self._rows
+        of_own = _out_of_fold(away, rows.folds)
+        if self._sampler is None:
+            added = of_own / drawn[rows.sizes, None]
+        else:
+            in_fold = np.zeros((FOLDS, target.n + 1))
+            np.add.at(in_fold, (rows.folds, rows.sizes), 1.0)
+            others = in_fold.sum(axis=0) - in_fold
+            in_fold = np.where(self._expected >= SURE, in_fold, drawn / FOLDS)
+            own = (1 - others / target.counts)[rows.folds, rows.sizes] / in_fold[rows.folds, rows.sizes]
+            added = own[:, None] * of_own + (away.sum(axis=1) - of_own) / target.counts[rows.sizes, None]
+            added /= FOLDS
+        return rows.weighted(target, added, np.zeros(len(added), int))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,14 +209,18 @@ class Rows:
         self.sizes: Ints = np.zeros(0, dtype=np.int64)
         self.permutations: Ints = np.zeros(0, dtype=np.int64)
         """(m,): coalitions of different permutations are independent."""
+        self.folds: Ints = np.zeros(0, dtype=np.int64)
+        """(m,): coalitions that depend on each other are of one fold; few players have each fold at each size."""
 
     def add(self, coalitions: Coalitions, permutations: Ints) -> None:
         """Add coalitions, with the numbers of their permutations among these."""
         self._packed += [np.packbits(part.masks(), axis=1) for part in self._parts(coalitions)]
+        ranks = _ranks(np.concatenate([self.sizes, coalitions.sizes]))[len(self.sizes) :]
         self.sizes = np.concatenate([self.sizes, coalitions.sizes])
         first = self.permutations[-1] + 1 if len(self.permutations) else 0
         numbers = np.unique(permutations, return_inverse=True)[1] + first
         self.permutations = np.concatenate([self.permutations, numbers])
+        self.folds = np.concatenate([self.folds, (ranks + coalitions.sizes if self.n <= LISTED else numbers) % FOLDS])
 
     def _parts(self, coalitions: Coalitions) -> Iterator[Coalitions]:
         step = max(1, ENTRIES // self.n)
@@ -209,13 +234,10 @@ class Rows:
             packed.append(each[:left])
             left -= len(packed[-1])
         found = Rows(self.n, [each for each in packed if len(each)])
-        found.sizes, found.permutations = self.sizes[:count], self.permutations[:count]
+        found.sizes = self.sizes[:count]
+        found.permutations = self.permutations[:count]
+        found.folds = self.folds[:count]
         return found
-
-    @property
-    def folds(self) -> Ints:
-        """(m,): coalitions of different folds are independent."""
-        return self.permutations % FOLDS
 
     def without_folds(self) -> list[Masks]:
         """Return, for each fold, which rows are not in it."""
@@ -290,68 +312,65 @@ class Model:
     mean: Floats
     """(n + 1, FOLDS, q): of all rows but a fold's"""
     spread: Floats
-    """(n + 1, q): r"""
+    """(n + 1, FOLDS, q): r, of all rows but a fold's"""
     left: Floats
     """(n + 1, q): the spread that f leaves."""
     beta: Floats
     """(n, FOLDS, q): fitted to all rows but a fold's, times the trust in them; zeros if nothing is learned."""
-    n_rows: int
-    """Rows that it is fitted to."""
 
     def predicted(self, rows: Rows) -> Floats:
-        """Return (m, q): f, of rows that it is fitted to without their fold."""
+        """Return (m, FOLDS, q): f without each fold."""
         each = self.mean[rows.sizes]
         if self.beta.any():
             inner = rows.times(self.beta.reshape(rows.n, -1)).reshape(each.shape)
-            each = each + self.spread[rows.sizes, None] * inner
-        found = each.mean(axis=1)
-        found[: self.n_rows] = _out_of_fold(each[: self.n_rows], rows.folds[: self.n_rows])
-        return found
+            each = each + self.spread[rows.sizes] * inner
+        return each
 
     def player_values(self, target: Target) -> Floats:
         """Return (n, q): the sum over T of W(T) f(T), ends apart."""
         n, s = target.n, np.arange(target.n + 1)
         mean = self.mean.mean(axis=1)
         found = np.broadcast_to(target.of_sizes(mean), (n, mean.shape[1]))
-        factor = (target.gain * np.sqrt(s * (n - s) / n)) @ self.spread / max(1, n - 1)
-        beta = self.beta.mean(axis=1)
-        return found + factor * (beta - beta.mean(axis=0))
+        factor = np.tensordot(target.gain * np.sqrt(s * (n - s) / n), self.spread, 1) / max(1, n - 1)
+        return found + (factor * (self.beta - self.beta.mean(axis=0))).mean(axis=1)
 
 
 def fit(target: Target, rows: Rows, values: Floats, ends: Floats, n_learned: int) -> Model:
     """Return what m evaluations (m, q) say; what players add is learned of the first so many outputs."""
     n, (m, q), sizes = target.n, values.shape, rows.sizes
     nothing = np.zeros((n, FOLDS, q))
-    if not m:
-        line = ends[0] + np.arange(n + 1)[:, None] / n * (ends[1] - ends[0])
-        return Model(np.repeat(line[:, None], FOLDS, axis=1), np.ones((n + 1, q)), np.ones((n + 1, q)), nothing, 0)
-    spread = _with_ends(mean_and_spread(n, sizes, values, ends)[1])
-    mean = np.stack([_mean(n, sizes[some], values[some], ends) for some in rows.without_folds()], axis=1)
+    by_size = [_by_size(n, sizes[some], values[some], ends) for some in rows.without_folds()]
+    mean, spread = (np.stack(each, axis=1) for each in zip(*by_size, strict=True))
+    left = spread.mean(axis=1)
     if not n_learned or m < LEAST_LEARNED:
-        return Model(mean, spread, spread, nothing, m)
+        return Model(mean, spread, left, nothing)
     learned = slice(n_learned)
-    above = (values - _out_of_fold(mean[sizes], rows.folds))[:, learned]
-    scale = spread[sizes, learned]
-    y = np.clip(above / np.maximum(scale, 1e-300), -CLIP, CLIP)
+    scale = np.maximum(spread[sizes][:, :, learned], 1e-300)
+    of_fold = np.clip((values[:, None] - mean[sizes])[:, :, learned] / scale, -CLIP, CLIP)
+    y = _out_of_fold(of_fold, rows.folds)
     square = np.maximum((y**2).sum(axis=0), 1e-300)
     v = ((rows.onto(y) ** 2).sum(axis=0) - square) * (n - 1) / (m * (m - 1.0)) / (square / m)
     v = np.minimum(v - np.sqrt(2 * n) / m, 0.98)
     if not (v > LEAST_VARIANCE).any():
-        return Model(mean, spread, spread, nothing, m)
-    beta = ridge(rows, y, (1 - v) / np.maximum(v, LEAST_VARIANCE)) * (v > LEAST_VARIANCE)
+        return Model(mean, spread, left, nothing)
+    beta = ridge(rows, of_fold, (1 - v) / np.maximum(v, LEAST_VARIANCE)) * (v > LEAST_VARIANCE)
     inner = _out_of_fold(rows.times(beta.reshape(n, -1)).reshape(m, FOLDS, n_learned), rows.folds)
     trust = np.clip((inner * y).sum(axis=0) / np.maximum((inner**2).sum(axis=0), 1e-300), 0.0, 1.0)
-    left, nothing[:, :, learned] = spread.copy(), beta * trust
-    left[:, learned] = _with_ends(mean_and_spread(n, sizes, above - scale * trust * inner)[1])
-    return Model(mean, spread, left, nothing, m)
+    nothing[:, :, learned] = beta * trust
+    unexplained = _out_of_fold(scale, rows.folds) * (y - trust * inner)
+    left[:, learned] = _with_ends(mean_and_spread(n, sizes, unexplained)[1])
+    return Model(mean, spread, left, nothing)
 
 
 def ridge(rows: Rows, y: Floats, penalty: Floats) -> Floats:
-    """Return (n, FOLDS, q): (X'X + penalty) beta = X'y without the rows of each fold, by conjugate gradients."""
-    q = y.shape[1]
+    """Return (n, FOLDS, q): (X'X + penalty) beta = X'y, y (m, FOLDS, q), without the rows of each fold.
+
+    By conjugate gradients.
+    """
+    m, _, q = y.shape
     on = np.repeat(rows.folds[:, None] != np.arange(FOLDS), q, axis=1)
     penalties = np.tile(penalty, FOLDS)
-    residual = rows.onto(on * np.tile(y, FOLDS))
+    residual = rows.onto(on * y.reshape(m, -1))
     beta, direction = np.zeros_like(residual), residual.copy()
     norm = first = (residual**2).sum(axis=0)
     for _ in range(STEPS):
@@ -371,11 +390,22 @@ def _out_of_fold(each: Floats, folds: Ints) -> Floats:
     return each[np.arange(len(each)), folds]
 
 
-def _mean(n: int, sizes: Ints, values: Floats, ends: Floats) -> Floats:
-    """Return (n + 1, q): the mean at each size; a line between the ends if nothing is known."""
+def _ranks(sizes: Ints) -> Ints:
+    """Return (m,): how many before it have the same size."""
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(sizes)) - np.searchsorted(ordered, ordered)
+    return ranks
+
+
+def _by_size(n: int, sizes: Ints, values: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """Return (n + 1, q) means and spreads; a line between the ends and ones if nothing is known."""
     if not len(sizes):
-        return ends[0] + np.arange(n + 1)[:, None] / n * (ends[1] - ends[0])
-    return np.concatenate([ends[:1], mean_and_spread(n, sizes, values, ends)[0], ends[1:]])
+        line = ends[0] + np.arange(n + 1)[:, None] / n * (ends[1] - ends[0])
+        return line, np.ones_like(line)
+    mean, spread = mean_and_spread(n, sizes, values, ends)
+    return np.concatenate([ends[:1], mean, ends[1:]]), _with_ends(spread)
 
 
 def _with_ends(spread: Floats) -> Floats:

@@ -57,7 +57,7 @@ class CheapGame(Proxy):
         self._values = stated_values(game, self._n, "proxy") if problem.semivalue == SHAPLEY else None
         self._own: _OwnRun | None = None
         if self._values is None:
-            own = replace(problem, ends=np.zeros_like(ends), cost=None, known=None)
+            own = replace(problem, ends=np.zeros_like(ends), cost=None, known=None, n_folds=0)
             self._own = _OwnRun(LinearEstimator(own, learn=False), self._above_line, problem.seed)
             return
         if self._values.shape[1] != self.n_features:
@@ -83,10 +83,9 @@ class CheapGame(Proxy):
 
     def errors(self, beta: Floats, n_evaluations: int) -> Floats:
         """Return (R, n, q): deviations of the player values, times the (p, q) coefficients."""
-        if self._own is None:
+        deviations = None if self._own is None else self._own.after(n_evaluations).deviations
+        if deviations is None:  # the values are stated, or of all coalitions
             return super().errors(beta, n_evaluations)
-        deviations = self._own.after(n_evaluations).deviations
-        assert deviations is not None
         return np.asarray(deviations @ beta, dtype=float)
 
 
