@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 import fgsv
-from fgsv.evaluation.calls import CALL_SECONDS
+from fgsv.evaluation.queue import STEP_SECONDS
+from fgsv.evaluation.workers import AHEAD
 from fgsv.ledger import Ledger
 
 WORKERS, BATCH, N = 2, 16, 24
@@ -226,8 +227,8 @@ def campaign(kills: int, seed: int, seconds: float, evaluations: int, limit: flo
     }
     print(json.dumps(report))
     bad = state.counts["differences"] + state.counts["lost"] + state.counts["orphans"] + len(left)
-    # a call may grow until it takes a second: what all workers evaluate in that time, and what they began
-    most = state.counts["kills"] * WORKERS * (1 + CALL_SECONDS / seconds)
+    # batches in flight, and those evaluated while others are recorded
+    most = state.counts["kills"] * WORKERS * (AHEAD + STEP_SECONDS / seconds)
     return int(bad > 0 or state.counts["twice"] > most or state.counts["kills"] < kills)
 
 

@@ -169,7 +169,7 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
 
 def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
     from fgsv.audit import table_audit
-    from fgsv.evaluation.calls import OutOfTime
+    from fgsv.evaluation.queue import OutOfTime
     from fgsv.game import as_game
 
     table = fgsv.open_table(
@@ -188,7 +188,7 @@ def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
 
 def test_an_audit_out_of_time_counts_what_it_used(monkeypatch):
     from fgsv.audit import table_audit
-    from fgsv.evaluation.calls import OutOfTime
+    from fgsv.evaluation.queue import OutOfTime
 
     def interrupted(game, groups, *, budget, max_seconds, seed):
         fgsv.value(game, groups, budget=40, seed=seed)

@@ -11,7 +11,7 @@ N, FILLER = 30, -1.5
 
 
 def is_bad(masks):
-    return np.array([zlib.crc32(bytes(row)) % 53 == 7 for row in np.packbits(masks, axis=1)])
+    return np.array([zlib.crc32(bytes(row)) % 53 == 21 for row in np.packbits(masks, axis=1)])
 
 
 class Bad:

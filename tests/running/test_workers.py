@@ -14,8 +14,8 @@ from joblib.externals.loky import reusable_executor
 
 import fgsv
 from fgsv.coalitions import Coalitions, pack, unpack
-from fgsv.evaluation import calls, workers
-from fgsv.evaluation.batch import PackedBatch
+from fgsv.evaluation import queue, workers
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import GameError, as_game
 from fgsv.ledger import Ledger
 
@@ -119,9 +119,11 @@ def test_all_workers_share_a_round_of_independent_coalitions():
 
 
 def test_idle_workers_of_a_slow_game_are_noticed(monkeypatch):
-    monkeypatch.setattr(calls, "CALL_SECONDS", 0.0)
+    monkeypatch.setattr(queue, "LONG_SECONDS", 0.0)
     with joblib.parallel_config(backend="threading", n_jobs=4):
-        with pytest.warns(RuntimeWarning, match="3 of 4 workers had nothing to do: 14 coalitions .* 14 at a time"):
+        with pytest.warns(
+            RuntimeWarning, match=r"\d of 4 workers had nothing to do: \d+ coalitions were evaluated tog"
+        ):
             fgsv.value(Roots(independent_rows=False), budget=40)
         fgsv.value(Roots(independent_rows=False), budget=40, batch_size=1)  # no warning, which would be an error
         fgsv.value(Roots(independent_rows=True), budget=40)
@@ -129,16 +131,12 @@ def test_idle_workers_of_a_slow_game_are_noticed(monkeypatch):
 
 def test_no_more_processes_are_started_than_there_are_batches(monkeypatch):
     monkeypatch.setattr(workers.Workers, "_warm", 2)
-    batches = [PackedBatch(Coalitions.from_masks(row[None])) for row in np.eye(40, dtype=bool)[:3]]
-    started, many = [], workers.Workers(as_game(Regression()), 100, None)
-    many.start()
-    try:
+    started = []
+    with Evaluator(as_game(Regression()), n_jobs=100, batch_size=1) as evaluator:
         for n_batches in (1, 3):
-            many.attempt(batches[:n_batches])
+            evaluator(Coalitions.from_masks(np.eye(40, dtype=bool)[:n_batches]))
             started.append(set(reusable_executor._executor._processes))
-    finally:
-        many.stop()
-    assert (many.count, [len(each) for each in started]) == (100, [2, 3])
+    assert (evaluator.n_workers, [len(each) for each in started]) == (100, [2, 3])
     assert started[0] < started[1]  # those that were there stay
 
 

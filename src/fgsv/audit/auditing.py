@@ -17,9 +17,9 @@ from fgsv.audit.shells import Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.audit.splits import PARTS, WAYS, Splits
 from fgsv.checks import whole_number
-from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.queue import OutOfTime
 from fgsv.evaluation.views import by_groups, without_folds
 from fgsv.ledger import Ledger
 from fgsv.payout.verdicts import pairs_in_words, rankings

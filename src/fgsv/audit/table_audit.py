@@ -22,9 +22,9 @@ from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.dataset import Dataset
 from fgsv.data.leaks import warnings_of_test_rows
 from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
-from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.queue import OutOfTime
 from fgsv.evaluation.views import by_precedence, weighted
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,11 +30,19 @@ def default_batch_size(n_players: int) -> int:
     return max(1, min(BATCH_SIZE, BATCH_BYTES // n_players))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class PackedBatch:
-    """A batch as coalitions, to evaluate, and as bytes, to send and record."""
+    """A batch as coalitions, to evaluate, and as bytes, to send and record; and what came of it."""
 
     coalitions: Coalitions
+    outcome: Outcome | None = None
+    """None until the batch is evaluated."""
+    whole: PackedBatch | None = None
+    """The batch that failed as a whole, if this is one row of it."""
+    parts: Sequence[PackedBatch] = ()
+    """The rows, each to be evaluated by itself."""
+    trace: str = ""
+    """The traceback of the failure of the batch as a whole."""
 
     def __len__(self) -> int:
         return len(self.coalitions)

@@ -1,8 +1,8 @@
 """The evaluator: values of coalitions, from the ledger if known, otherwise from the workers.
 
-Runs, audits and diagnoses ask it for values; only its workers call a game (`batches.py`). It counts, records, pins
-threads, bounds memory and applies `on_error`; a run passes it on to the audit of its result, so that no coalition is
-evaluated twice.
+Runs, audits and diagnoses ask it for values, all at once or ahead of time (`submit`); only its workers call a game
+(`batch.py`). It counts, records, pins threads, bounds memory and applies `on_error`; a run passes it on to the audit
+of its result, so that no coalition is evaluated twice.
 """
 
 from __future__ import annotations
@@ -19,28 +19,32 @@ import numpy as np
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch, default_batch_size
-from fgsv.evaluation.calls import Calls
 from fgsv.evaluation.failures import FailureCounter
 from fgsv.evaluation.lookup import LedgerLookup
 from fgsv.evaluation.meter import Meter
+from fgsv.evaluation.pending import Asked, Pending
+from fgsv.evaluation.queue import Queue
 from fgsv.evaluation.recheck import recheck
 from fgsv.evaluation.recording import Recorded, Recorder
 from fgsv.evaluation.start import KnownBefore, Start
 from fgsv.evaluation.workers import Workers
 from fgsv.files import as_path
 from fgsv.game import Game, GameError, as_game
-from fgsv.ledger import Ledger, Outcome, Purpose
+from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import Evaluate
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation.settings import failure_value
+
+BATCH_SECONDS = 0.1
+"""Seconds for which independent coalitions are evaluated together, so that workers end at about the same time."""
 
 
 class Evaluator:
     """Evaluates coalitions of one game; a context manager that opens the ledger and the workers.
 
     A round is cut into batches of `batch_size` coalitions. A batch (a coalition, if rows are independent) is
-    evaluated, recorded and looked up as a whole, so its bits do not depend on workers, calls or the ledger.
+    evaluated, recorded and looked up as a whole, so its bits do not depend on workers, their order or the ledger.
     """
 
     def __init__(
@@ -51,11 +55,16 @@ class Evaluator:
         n_jobs: int | None = None,
         on_error: str | float = "raise",
         timeout: float | None = None,
+        max_in_flight: int | None = None,
         ledger: str | Path | Ledger | None = None,
         start: Start = None,
         laws: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Take the settings; `laws` are those that a run draws by, as far as its own differ by rounding alone."""
+        """Take the settings.
+
+        `laws` are those that a run draws by, as far as its own differ by rounding alone. Draws are made ahead while
+        fewer than `max_in_flight` batches are under way: by default twice the workers, or one with one worker.
+        """
         size = game.batch_size if batch_size is None else batch_size
         if size is not None:
             whole_number("batch_size", size, least=1)
@@ -63,11 +72,14 @@ class Evaluator:
         self.batch_size = int(size or default_batch_size(game.n_players))
         self.on_error = on_error
         self.timeout = timeout
-        self._deadline: float | None = None
-        """The time (on the clock `time.monotonic`) after which no call begins."""
         self._watch: Callable[[int], object] | None = None
         self._n_jobs = n_jobs
-        self._n_asked = 0
+        self._max_in_flight = None if max_in_flight is None else whole_number("max_in_flight", max_in_flight, least=1)
+        self._n_asked = self._n_evaluated = 0
+        self._seconds = 0.0
+        self._open: dict[Asked, None] = {}
+        """What was submitted, and not taken yet."""
+        self._pending_ends: Pending | None = None
         self._checked = False
         self._raises = failure_value(on_error) is None
         self._failures = FailureCounter(game, failure_value(on_error))
@@ -78,7 +90,7 @@ class Evaluator:
         self._lookup: LedgerLookup | None = None
         self._recorder = Recorder(laws=laws)
         self._workers = Workers(game, n_jobs, timeout)
-        self._calls = Calls(game, self._workers, None, raises=self._raises)
+        self._queue = Queue(game, self._workers, raises=self._raises)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -87,14 +99,19 @@ class Evaluator:
 
     @property
     def n_workers(self) -> int:
-        """How many batches are evaluated at a time."""
-        return self._workers.count
+        """How many batches are evaluated at a time, with the workers that are there now."""
+        return max(1, self._workers.count)
+
+    @property
+    def n_busy(self) -> int:
+        """How many workers evaluate something now."""
+        return self._queue.n_busy
 
     @property
     def meter(self) -> Meter:
         """What was counted so far."""
         known = self._known_before.asked.copy()
-        return Meter(self._n_asked, self._calls.n_done, self._calls.seconds, known, self._failures.found)
+        return Meter(self._n_asked, self._n_evaluated, self._seconds, known, self._failures.found)
 
     def spent_since(self, before: Meter) -> Meter:
         """Return what a run has spent that began then: U(0) and U(N), evaluated earlier and once, are part of it."""
@@ -105,7 +122,7 @@ class Evaluator:
         n_jobs = n_jobs or self._n_jobs
         timeout = self.timeout if n_jobs == self._n_jobs else None
         other = Evaluator(game, n_jobs=n_jobs, on_error=self.on_error, timeout=timeout, ledger=self._ledger)
-        other._deadline, other._watch = self._deadline, self._watch
+        other._queue.deadline, other._watch = self._queue.deadline, self._watch
         return other
 
     def __enter__(self) -> Evaluator:
@@ -115,8 +132,9 @@ class Evaluator:
                 self._known_before.take_over(self._ledger)
                 self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
                 self._recorder = Recorder(self._ledger, self._lookup.number)
-                record = None if self._recorder.ledger is None else self._recorder.batches
-                self._calls = Calls(self.game, self._workers, record, raises=self._raises, width=self._lookup.width)
+                self._queue.n_outputs = self.game.width or self._lookup.width
+                if self._recorder.ledger is not None:
+                    self._queue.record, self._queue.place = self._recorder.batches, str(self._ledger.path)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -125,6 +143,7 @@ class Evaluator:
 
     def __exit__(self, *exception: object) -> None:
         try:
+            self.abandon()
             self._workers.stop()
         finally:
             if self._ledger is not None and self._ledger is not self._given:
@@ -143,13 +162,13 @@ class Evaluator:
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
-        """Raise `OutOfTime` in the block rather than begin a call after this many seconds."""
-        before = self._deadline
-        self._deadline = None if seconds is None else time.monotonic() + seconds
+        """Raise `OutOfTime` in the block rather than begin a batch after this many seconds."""
+        before = self._queue.deadline
+        self._queue.deadline = None if seconds is None else time.monotonic() + seconds
         try:
             yield
         finally:
-            self._deadline = before
+            self._queue.deadline = before
 
     @contextmanager
     def watched(self, watch: Callable[[int], object]) -> Iterator[None]:
@@ -162,38 +181,108 @@ class Evaluator:
 
     @property
     def seconds_left(self) -> float | None:
-        """The time until no more calls begin; None if it is not limited."""
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        """The time until no more batches begin; None if it is not limited."""
+        return None if self._queue.deadline is None else max(0.0, self._queue.deadline - time.monotonic())
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
-        return self._known_before.answer(coalitions, self._unknown)
-
-    def _unknown(self, coalitions: Coalitions) -> Floats:
-        size, m = self.batch_size, len(coalitions)
-        if self.game.independent_rows:  # the same bits in any batch: all workers get some
-            size = max(1, min(size, -(-m // self.n_workers)))
-        batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, m, size)]
-        known, done_before = self._lookup, self._calls.n_done
+        pending, before = self.submit(coalitions), self._n_evaluated
         try:
-            outcomes = self._evaluate(batches) if known is None else known.outcomes(batches, self._evaluate)
+            return pending.result()
         except BaseException:
-            self._n_asked += self._calls.n_done - done_before
+            self._forget()
+            self._n_asked += self._n_evaluated - before
             raise
-        values = self._failures.values(outcomes)
-        self._n_asked += m
-        if self._watch is not None:
-            self._watch(m)
-        return values
 
-    def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:
-        """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
-        if batches and not self._checked:
+    def submit(self, coalitions: Coalitions) -> Pending:
+        """Have coalitions evaluated, and return at once: their values are taken later, in the order of submission."""
+        rows = self._known_before.find(coalitions)
+        unknown = coalitions if rows is None else coalitions.take(np.flatnonzero(rows < 0))
+        size = self._size(len(unknown))
+        batches = [PackedBatch(unknown[i : i + size]) for i in range(0, len(unknown), size)]
+        asked = Asked.all(batches) if self._lookup is None else self._lookup.find(batches)
+        if asked.new and not self._checked:
             self._known_before.check(self._workers)
             if self._ledger is not None and self._lookup is not None:
                 recheck(self._ledger, self._lookup.number, self.game, self._workers)
             self._checked = True
-        return self._calls(batches, self._deadline)
+        self._queue.add(asked.new)
+        self._open[asked] = None
+
+        def result() -> Floats:
+            new = self._values(asked) if len(unknown) else None
+            del self._open[asked]
+            self._count(asked)
+            self._n_asked += len(unknown)
+            if self._watch is not None and len(unknown):
+                self._watch(len(unknown))
+            return self._known_before.values(rows, new)
+
+        return Pending(len(unknown), asked, result)
+
+    def _size(self, n_coalitions: int) -> int:
+        """Return the coalitions of a batch; independent ones, whose bits are the same in any, are for all workers."""
+        if not self.game.independent_rows or self._workers.in_flight == 1:
+            return self.batch_size
+        size = min(self.batch_size, -(-n_coalitions // self.n_workers))
+        if self.game.batch_size is None:
+            each = self._seconds / self._n_evaluated if self._n_evaluated else BATCH_SECONDS
+            size = min(size, int(BATCH_SECONDS / max(each, 1e-9)))
+        return max(1, size)
+
+    def _values(self, asked: Asked) -> Floats:
+        """Return the values of what was asked for, once all of it is evaluated."""
+        try:
+            for batch in asked.batches:
+                while batch.outcome is None:
+                    self._queue.step()
+                if self._raises and batch.outcome.failures:
+                    self._queue.finish()  # what others have begun is paid for, and recorded
+                    raise self._queue.error(batch)
+        except BaseException:
+            self._queue.abandon()
+            raise
+        return self._failures.values(asked.outcomes())
+
+    def _count(self, asked: Asked) -> int:
+        """Count what was evaluated for a request; return its coalitions."""
+        outcomes = [batch.outcome for batch in asked.new if batch.outcome is not None]
+        n = sum(len(outcome.values) for outcome in outcomes)
+        self._n_evaluated += n
+        self._seconds += sum(outcome.seconds for outcome in outcomes)
+        return n
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be submitted: with one worker, once all is done; else if there is not enough for all."""
+        return self._queue.n_in_flight < (self._max_in_flight or self._workers.in_flight)
+
+    def step(self) -> None:
+        """Send what was submitted; wait until some of it is done."""
+        self._queue.step()
+
+    def finish(self) -> int:
+        """Wait for what workers have begun, and forget what was submitted; return the evaluations not asked for."""
+        self._queue.finish()
+        return self._forget()
+
+    def abandon(self) -> int:
+        """End what workers have begun, and forget what was submitted; return the evaluations not asked for."""
+        self._queue.abandon()
+        return self._forget()
+
+    def _forget(self) -> int:
+        n = sum(self._count(asked) for asked in self._open)
+        self._open.clear()
+        self._pending_ends = None
+        if self._lookup is not None:
+            self._lookup.forget()
+        return n
+
+    def submit_ends(self) -> None:
+        """Have U(0) and U(N) evaluated, unless they are; `ends` waits for them."""
+        if "_ends" not in self.__dict__ and self._pending_ends is None:
+            self._pending_ends = self.submit(Coalitions.ends(self.game.n_players))
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""
@@ -201,8 +290,10 @@ class Evaluator:
 
     @cached_property
     def _ends(self) -> tuple[Floats, Meter]:
+        self.submit_ends()
+        assert self._pending_ends is not None
         before = self.meter
-        ends = self(Coalitions.ends(self.game.n_players))
+        ends = self._pending_ends.result()
         spent = self.meter - before
         if spent.failures is not None and hasattr(self.game.function, "defaults"):  # then U(0) needs no model
             first = spent.failures.first

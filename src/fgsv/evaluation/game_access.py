@@ -13,6 +13,7 @@ from fgsv.types import Floats
 
 if TYPE_CHECKING:
     from fgsv.evaluation.evaluator import Evaluator
+    from fgsv.evaluation.pending import Pending
 
 
 class GameAccess(Protocol):
@@ -32,6 +33,9 @@ class GameAccess(Protocol):
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
+
+    def submit(self, coalitions: Coalitions) -> Pending:
+        """Have coalitions evaluated, and return at once: their values are taken later, in the order of submission."""
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from fgsv.coalitions import join, split, unpack
 from fgsv.evaluation.batch import PackedBatch
+from fgsv.evaluation.pending import Asked
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Outcome, Row, by_row, joined
 
 MOST_RECENT = 2**16
 """Rows cached with their values, to avoid reading the file: some 20 MB."""
 
-Evaluated = Callable[[list[PackedBatch]], list[Outcome]]
-
 
 class LedgerLookup:
-    """Looks batches up in a ledger, row by row if rows are independent, and has the missing ones evaluated."""
+    """Finds batches in a ledger, or on their way to it: row by row if rows are independent."""
 
     def __init__(self, ledger: Ledger, game: Game, *, retries: bool) -> None:
         self._ledger, self._game = ledger, game
@@ -27,44 +26,59 @@ class LedgerLookup:
         """Outputs of the recorded evaluations; None if there are none."""
         self._retries = retries
         self._recent: dict[bytes, Row] = {}
+        self._coming: dict[bytes, PackedBatch] = {}
+        """Batches or rows that are being evaluated."""
 
-    def outcomes(self, batches: list[PackedBatch], evaluated: Evaluated) -> list[Outcome]:
-        """Return the outcomes of batches, in order."""
+    def find(self, batches: Sequence[PackedBatch]) -> Asked:
+        """Return what is known of batches, and which are to be evaluated."""
+        self._coming = {key: batch for key, batch in self._coming.items() if batch.outcome is None}
         if self._game.independent_rows:
-            return self._by_row(batches, evaluated)
-        known: dict[bytes, Outcome] = {}
-        missing: dict[bytes, PackedBatch] = {}
+            return self._by_row(batches)
+        found, new = [], []
         for batch in batches:
-            outcome = self._ledger.find(self.number, batch.packed)
-            if outcome is not None and not self._should_retry(outcome.failures):
-                known[batch.packed] = outcome
-            else:
-                missing[batch.packed] = batch  # a batch that occurs twice in a round is evaluated once
-        known |= zip(missing, evaluated(list(missing.values())), strict=True)
-        return [known[batch.packed] for batch in batches]
+            coming = self._coming.get(batch.packed)
+            if coming is None:  # a batch that occurs twice is evaluated once
+                outcome = self._ledger.find(self.number, batch.packed)
+                if outcome is not None and not self._should_retry(outcome.failures):
+                    batch.outcome = outcome
+                else:
+                    self._coming[batch.packed] = batch
+                    new.append(batch)
+            found.append(coming or batch)
+        return Asked.all(found, new)
 
-    def _by_row(self, batches: list[PackedBatch], evaluated: Evaluated) -> list[Outcome]:
-        """Look up each row separately, and evaluate each missing row once."""
+    def _by_row(self, batches: Sequence[PackedBatch]) -> Asked:
+        """Find each row separately; each that is missing is evaluated once."""
         rows = [split(batch.packed) for batch in batches]
+        if len(self._recent) > MOST_RECENT:
+            self._recent = {}
         known = self._recent
-        if len(known) > MOST_RECENT:
-            known.clear()
-        claimed: set[bytes] = set()
-        missing: list[list[bytes]] = []
-        asked: list[PackedBatch] = []
-        unknown = {row for batch in rows for row in batch if row not in known}
+        unknown = {row for batch in rows for row in batch if row not in known and row not in self._coming}
         found = self._ledger.find_rows(self.number, unknown)
         known |= {row: seen for row, seen in found.items() if not self._should_retry(seen.failure)}
+        new: list[PackedBatch] = []
         for batch, wanted in zip(batches, rows, strict=True):
-            new = [row for row in dict.fromkeys(wanted) if row not in known and row not in claimed]
-            claimed.update(new)
-            if new:
-                missing.append(new)
-                whole = len(new) == len(wanted)
-                asked.append(batch if whole else PackedBatch(unpack(self._game.n_players, join(new))))
-        for new, outcome in zip(missing, evaluated(asked), strict=True):
-            known |= zip(new, by_row(outcome), strict=True)
-        return [joined([known[row] for row in batch]) for batch in rows]
+            missing = [row for row in dict.fromkeys(wanted) if row not in known and row not in self._coming]
+            if missing:
+                whole = len(missing) == len(wanted)
+                new.append(batch if whole else PackedBatch(unpack(self._game.n_players, join(missing))))
+                self._coming |= dict.fromkeys(missing, new[-1])
+        every = [row for batch in rows for row in batch]
+        coming = {self._coming[row]: None for row in every if row in self._coming}
+        here = {row: known[row] for row in every if row in known}
+
+        def outcomes() -> list[Outcome]:
+            for batch in coming:
+                assert batch.outcome is not None
+                here.update(zip(split(batch.packed), by_row(batch.outcome), strict=True))
+            known.update(here)
+            return [joined([here[row] for row in every])]
+
+        return Asked(list(coming), new, outcomes)
+
+    def forget(self) -> None:
+        """Forget what was being evaluated."""
+        self._coming = {}
 
     def _should_retry(self, failure: object) -> bool:
         """Say whether to evaluate a recorded failure again: only when on_error="raise"."""

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.earlier_laws import drawn_by, laws_of_draws
+from fgsv.evaluation.queue import OutOfTime
 from fgsv.game import message_of
 from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose, RecordedStart
 from fgsv.methods import Draws

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from fgsv.ledger.copying import take_over
 from fgsv.methods import DEFAULT, Task, as_method, for_task
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
-from fgsv.types import Floats
+from fgsv.types import Floats, Ints
 
 Start = str | Path | Sequence[str | Path] | Known | None
 """Earlier ledgers, which are only read, or the evaluations known from them."""
@@ -69,19 +69,24 @@ class KnownBefore:
             tuple(self._keys),
         )
 
-    def answer(self, coalitions: Coalitions, evaluate: Callable[[Coalitions], Floats]) -> Floats:
-        """Return the (m, q) values of coalitions; those that are not known are evaluated together, in their order."""
+    def find(self, coalitions: Coalitions) -> Ints | None:
+        """Return (m,): the row of each coalition among what is known, -1 if it is not; None if nothing is known."""
         if self.known is None or not len(self.known):
-            return evaluate(coalitions)
+            return None
         step = max(1, AT_ONCE // coalitions.n_players)
         found = [self.known.find(coalitions[i : i + step]) for i in range(0, len(coalitions), step)]
-        rows = np.concatenate(found)
+        return np.concatenate(found)
+
+    def values(self, rows: Ints | None, new: Floats | None) -> Floats:
+        """Return the (m, q) values of coalitions: known ones, and `new` ones where `rows` has none."""
+        if rows is None:
+            assert new is not None
+            return new
+        assert self.known is not None
         values = self.known.values[rows]
-        missing = np.flatnonzero(rows < 0)
-        if len(missing):
-            new = evaluate(coalitions.take(missing))
+        if new is not None:
             self._check_width(new.shape[1])
-            values[missing] = new
+            values[rows < 0] = new
         np.add.at(self.asked, rows[rows >= 0], 1)
         return values
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.pending import Pending
 from fgsv.game import Game, Precedence, grouped, with_precedence
 from fgsv.methods import Evaluate
 from fgsv.methods.known import Known
@@ -58,6 +59,18 @@ class View:
         if self.seen is not None:
             self.seen(coalitions, values)
         return values
+
+    def submit(self, coalitions: Coalitions) -> Pending:
+        """Have coalitions evaluated, and return at once."""
+        inner = self.inner.submit(coalitions if self.lift is None else self.lift(coalitions))
+
+        def result() -> Floats:
+            values = self.lower(inner.result())
+            if self.seen is not None:
+                self.seen(coalitions, values)
+            return values
+
+        return replace(inner, result=result)
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N)."""

@@ -7,11 +7,14 @@ import secrets
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from queue import SimpleQueue
+from typing import Any, ClassVar
 
 import cloudpickle
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from joblib.externals.loky.backend import resource_tracker
 from joblib.parallel import (
     LokyBackend,
@@ -24,13 +27,15 @@ from joblib.parallel import (
 from fgsv.checks import positive_number, whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch, attempt, timed_out, where
-from fgsv.evaluation.dask_calls import DaskCalls
+from fgsv.evaluation.pools import Answer, DaskPool, Here, JoblibPool, LostScheduler, Pool, RayPool
 from fgsv.evaluation.worker_process import attempt_in_worker, exit_with_driver
 from fgsv.game import Game, GameError, message_of
-from fgsv.ledger import Outcome, failed
+from fgsv.ledger import LedgerError, Outcome, failed
 from fgsv.signals import one_thread
 from fgsv.words import option
 
+AHEAD = 2
+"""Batches in flight for each of several workers: the one that it evaluates, and the next."""
 TRIES = 3
 """Attempts at a batch whose worker dies."""
 MOST_WORKERS, MOST_WORKERS_PER_CORE = 256, 16
@@ -39,7 +44,10 @@ _OF_THIS_MACHINE = (LokyBackend, MultiprocessingBackend, SequentialBackend, Thre
 
 
 class Workers:
-    """Where batches are evaluated: in this process, in threads, in processes, or on joblib's back end."""
+    """Where batches are evaluated: in this process, in threads, in processes, or on a cluster.
+
+    Scheduling is the pool's; this class gives each worker the game once, and replaces workers that die.
+    """
 
     _warm: ClassVar[int] = 2
     """Processes that earlier runs have started, or two: a run begins with these, and starts more if it needs them.
@@ -52,39 +60,47 @@ class Workers:
             raise ValueError(f"{option('n_jobs')} must be a number of workers, or -1 for one per core; got 0")
         self._game = game
         self._timeout = timeout
-        self._parallel: Parallel | DaskCalls | None = None
         self._folder: Path | None = None
         self._started = False
         backend, configured = get_active_backend()
-        is_cluster = type(backend) not in _OF_THIS_MACHINE
-        if is_cluster and n_jobs is None and configured is None:
-            n_jobs = -1  # on a cluster, the default is all of it
-        here = n_jobs == 1 or (effective_n_jobs(n_jobs) == 1 and not is_cluster)
-        self.count = 1 if here else effective_n_jobs(n_jobs)
-        most = max(MOST_WORKERS, MOST_WORKERS_PER_CORE * cpu_count())
-        if not is_cluster and self.count > most:
-            raise ValueError(f"{option('n_jobs')} is {self.count}, but this machine can run at most {most} workers")
-        self._shared = getattr(backend, "supports_sharedmem", False)
-        if timeout is not None and (here or type(backend) is not LokyBackend):
+        n_jobs = configured if n_jobs is None else n_jobs
+        self._pool: Pool = Here()
+        clusters = {"DaskDistributedBackend": DaskPool, "RayBackend": RayPool}
+        if n_jobs != 1 and type(backend).__name__ in clusters:  # by default, all of it
+            self._pool = clusters[type(backend).__name__](backend, n_jobs)
+        elif n_jobs != 1 and (wanted := effective_n_jobs(n_jobs)) > 1:
+            most = max(MOST_WORKERS, MOST_WORKERS_PER_CORE * cpu_count())
+            if isinstance(backend, _OF_THIS_MACHINE) and wanted > most:
+                raise ValueError(f"{option('n_jobs')} is {wanted}, but this machine can run at most {most} workers")
+            self._pool = JoblibPool(wanted)
+            if type(backend) is LokyBackend:  # others have their own ways to start workers
+                first = min(wanted, Workers._warm)
+                self._pool = JoblibPool(wanted, first, initializer=exit_with_driver, initargs=(os.getpid(),))
+        if timeout is not None and (not isinstance(self._pool, JoblibPool) or type(backend) is not LokyBackend):
             raise ValueError(
                 "timeout needs worker processes on this machine, which can be killed: set n_jobs to 2 or more, "
                 "with joblib's default back end"
             )
         if timeout is not None:
             positive_number("timeout", timeout)
-        self._grows = type(backend) is LokyBackend  # others have their own ways to start workers
-        if not here and type(backend).__name__ == "DaskDistributedBackend":
-            self._parallel = DaskCalls(backend)
-        elif not here:
-            following = {"initializer": exit_with_driver, "initargs": (os.getpid(),)} if self._grows else {}
-            first = min(self.count, Workers._warm) if self._grows else n_jobs
-            self._parallel = Parallel(first, batch_size=1, pre_dispatch="all", max_nbytes=None, **following)
+
+    @property
+    def count(self) -> int:
+        """How many batches are evaluated at a time, with the workers that are there now."""
+        return self._pool.count
+
+    @property
+    def in_flight(self) -> int:
+        """How many batches are to be in flight: with several workers two for each, those that are expected too."""
+        return 1 if type(self._pool) is Here else AHEAD * max(1, self._pool.count, self._pool.expected)
+
+    def lack(self) -> str:
+        """Say what was asked for and what there is, if no worker can evaluate a batch."""
+        return self._pool.lack()
 
     def start(self) -> None:
         """Start the workers, and write the game to a file that each of them loads once."""
-        if self._parallel is None:
-            return
-        if not self._shared:
+        if not self._pool.shares_memory:
             try:
                 self._pickled = cloudpickle.dumps(self._game)
             except Exception as error:
@@ -95,7 +111,7 @@ class Workers:
                     '(joblib.parallel_config(backend="threading"))'
                 ) from error
             self._write_game()
-        self._parallel.__enter__()
+        self._pool.start()
         self._started = True
 
     def _write_game(self) -> None:
@@ -107,76 +123,80 @@ class Workers:
 
     def stop(self) -> None:
         """Stop the workers, and remove the game's file."""
-        if self._parallel is not None and self._started:
-            self._parallel.__exit__(None, None, None)
+        if self._started:
+            self._pool.stop()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             resource_tracker.unregister(str(self._folder), "folder")
 
-    def attempt(self, batches: list[PackedBatch]) -> list[Outcome]:
-        """Return the outcomes of batches, in order."""
-        with one_thread():
-            if self._parallel is None:
-                return [attempt(self._game, batch.coalitions) for batch in batches]
-            if self._shared:
-                task = delayed(_attempt_in_thread)
-                return list(self._parallel(task(self._game, batch.coalitions) for batch in batches))
+    def prepare(self, n_batches: int, *, idle: bool) -> bool:
+        """Have workers for so many batches; say whether that must wait until the workers are idle."""
+        if not isinstance(self._pool, JoblibPool) or self._pool.started >= (wanted := min(self.count, n_batches)):
+            return False
+        if idle:
+            self._pool.grow(wanted)
+            Workers._warm = max(Workers._warm, wanted)
+        return not idle and wanted >= 2 * self._pool.started
+
+    def send(self, batch: PackedBatch, answered: Callable[[Answer], object], *, with_game: bool = False) -> None:
+        """Have a batch evaluated by any worker; `answered` is called, in any thread, once there is an answer.
+
+        The answer is None if a worker cannot read the game's file: send the batch again, with the game.
+        """
+        self._pool.send(self._call(batch, with_game=with_game), answered)
+
+    def end(self) -> None:
+        """End what is under way, as far as possible, and be ready for other batches."""
+        if self._started:
+            self._pool.end()
+
+    def ask(self, batch: PackedBatch) -> Outcome:
+        """Return the outcome of one batch beside which nothing else is evaluated."""
         try:
-            return self._send(batches)
-        except GameError:
+            return self._ask(batch)
+        except (GameError, LedgerError, LostScheduler):
             raise
-        except Exception:  # an error in a batch is an outcome, so a worker died; which batch did it is unknown
-            self._restart()
-            return [self._attempt_alone(batch) for batch in batches]
+        except Exception:
+            return self.ask_again(batch)
 
-    def _send(self, batches: list[PackedBatch]) -> list[Outcome]:
-        """Send batches to the workers, and again with the game if a worker cannot read the game's file."""
-        assert self._parallel is not None
-        self._grow(len(batches))
-        task = delayed(attempt_in_worker)
-        folder = str(self._folder)
-        outcomes = self._parallel(task(folder, batch.packed, self._timeout, None) for batch in batches)
-        unreached = [i for i, outcome in enumerate(outcomes) if outcome is None]
-        again = self._parallel(task(folder, batches[i].packed, self._timeout, self._pickled) for i in unreached)
-        for i, outcome in zip(unreached, again, strict=True):
-            outcomes[i] = outcome
-        return list(outcomes)
-
-    def _grow(self, n_batches: int) -> None:
-        """Start as many workers as there are batches, up to `count`; those that are there stay."""
-        if self._grows and isinstance(self._parallel, Parallel):
-            wanted = min(self.count, n_batches)
-            if wanted > self._parallel.n_jobs:
-                self._parallel.n_jobs = wanted
-                Workers._warm = max(wanted, Workers._warm)
-                self._restart()
-
-    def _attempt_alone(self, batch: PackedBatch) -> Outcome:
-        """Evaluate a batch on its own, so that only it can kill its worker; one attempt is already spent."""
-        assert self._parallel is not None
-        tries = 2 if isinstance(self._parallel, DaskCalls) else TRIES  # Dask has tried more often by itself
+    def ask_again(self, batch: PackedBatch) -> Outcome:
+        """Return the outcome of a batch whose worker may have died once: alone, only it can kill its worker."""
+        tries = TRIES if isinstance(self._pool, JoblibPool) else 2  # clusters have tried more often by themselves
         for _ in range(tries - 1):
-            self._parallel([delayed(int)()])  # wait for a worker, so that its start does not count
+            self.end()
+            self._answer_to(int)  # wait for a worker, so that its start does not count
             start = time.monotonic()
             try:
-                return self._send([batch])[0]
-            except GameError:
+                return self._ask(batch)
+            except (GameError, LedgerError, LostScheduler):
                 raise
             except Exception as error:
                 seconds = time.monotonic() - start
                 reason = f"{type(error).__name__}: {error}".split("\n")[0]
-                self._restart()
             if self._timeout is not None and seconds > self._timeout:
+                self.end()
                 return timed_out(batch.coalitions, self._timeout, seconds)
+        self.end()
         text = f"died: the worker died {tries} times ({reason}){where(batch.coalitions)}"
         return failed(len(batch), text, seconds)
 
-    def _restart(self) -> None:
-        assert self._parallel is not None
-        self._parallel.__exit__(None, None, None)
-        self._parallel.__enter__()
+    def _ask(self, batch: PackedBatch) -> Outcome:
+        outcome = self._answer_to(self._call(batch))
+        return self._answer_to(self._call(batch, with_game=True)) if outcome is None else outcome
+
+    def _answer_to(self, call: Callable[[], Any]) -> Any:
+        """Have a worker make a call; return what it answers, or raise what happened to it."""
+        found: SimpleQueue[Answer] = SimpleQueue()
+        self._pool.send(call, found.put)
+        return found.get()()
+
+    def _call(self, batch: PackedBatch, *, with_game: bool = False) -> Callable[[], Outcome | None]:
+        if self._pool.shares_memory:
+            return partial(_attempt_with_one_thread, self._game, batch.coalitions)
+        pickled = self._pickled if with_game else None
+        return partial(attempt_in_worker, str(self._folder), batch.packed, self._timeout, pickled)
 
 
-def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:
+def _attempt_with_one_thread(game: Game, coalitions: Coalitions) -> Outcome:
     with one_thread():
         return attempt(game, coalitions)

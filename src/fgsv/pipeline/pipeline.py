@@ -14,9 +14,9 @@ from fgsv.audit.table_audit import n_valuations
 from fgsv.checks import check_type
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
-from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.queue import OutOfTime
 from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path

@@ -10,11 +10,11 @@ import numpy as np
 
 from fgsv.checks import as_number, whole_number
 from fgsv.coalitions import unpack
-from fgsv.evaluation.batch import PackedBatch
-from fgsv.evaluation.workers import Workers
+from fgsv.evaluation.batch import attempt
 from fgsv.game import as_game
 from fgsv.ledger import Batch, Ledger
 from fgsv.running.differences import Difference, Differences
+from fgsv.signals import one_thread
 from fgsv.verification.replay import recorded_game
 
 SAMPLE = 60
@@ -52,8 +52,8 @@ def verify_records(
         whole = (batch for batch in opened.batches(number) if not batch.outcome.failures)
         records = _sampled(whole, sample, np.random.default_rng(seed))
     game = as_game(game, recorded.n_players)
-    batches = [PackedBatch(unpack(game.n_players, record.coalitions)) for record in records]
-    answers = Workers(game, 1, None).attempt(batches)
+    with one_thread():
+        answers = [attempt(game, unpack(game.n_players, record.coalitions)) for record in records]
     found = Differences()
     found.n_evaluated = len(records)
     for record, answer in zip(records, answers, strict=True):
