@@ -138,7 +138,7 @@ def test_no_draw_depends_on_values_that_it_need_not_know(learn):
     ends = game(np.array([[False] * 24, [True] * 24]))[:, None]
 
     def drawn(noise_from):
-        problem = Problem(Task(24, Partition.of(np.arange(24))), ends)
+        problem = Problem(Task(24, Partition.of(np.arange(24))), lambda: ends)
         estimator, rng = GP(learn=learn).start(problem), np.random.default_rng(0)
         done, batches = 2, []
         while done < 384:
@@ -192,7 +192,7 @@ def test_a_draw_moves_the_estimate_by_its_influence(budget):
     n, partition = 12, Partition.of(np.arange(12) % 4)
     game = SumOfUnanimity(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    estimator = Steady(GP(learn="kernel"), Problem(Task(n, partition), ends))
+    estimator = Steady(GP(learn="kernel"), Problem(Task(n, partition), lambda: ends))
     masks, values, number = [], [], 0
     while 2 + sum(map(len, values)) < budget:
         draws = estimator.draw(np.random.default_rng([0, number])).within(budget - 2 - sum(map(len, values)))

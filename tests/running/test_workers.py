@@ -122,7 +122,7 @@ def test_idle_workers_of_a_slow_game_are_noticed(monkeypatch):
     monkeypatch.setattr(queue, "LONG_SECONDS", 0.0)
     with joblib.parallel_config(backend="threading", n_jobs=4):
         with pytest.warns(
-            RuntimeWarning, match=r"\d of 4 workers had nothing to do: \d+ coalitions were evaluated tog"
+            RuntimeWarning, match=r"\d of 4 workers had nothing to do: \d+ coalitions were evaluated at"
         ):
             fgsv.value(Roots(independent_rows=False), budget=40)
         fgsv.value(Roots(independent_rows=False), budget=40, batch_size=1)  # no warning, which would be an error

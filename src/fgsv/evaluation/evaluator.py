@@ -33,6 +33,7 @@ from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import Evaluate
 from fgsv.partition import Partition
+from fgsv.signals import kept_interrupts
 from fgsv.types import Floats
 from fgsv.valuation.settings import failure_value
 
@@ -252,10 +253,16 @@ class Evaluator:
         self._seconds += sum(outcome.seconds for outcome in outcomes)
         return n
 
-    @property
-    def has_room(self) -> bool:
-        """Whether more may be submitted: with one worker, once all is done; else if there is not enough for all."""
-        return self._queue.n_in_flight < (self._max_in_flight or self._workers.in_flight)
+    def has_room(self, n_waiting: int) -> bool:
+        """Whether more may be submitted beside so many coalitions whose values have not been taken."""
+        most = self._max_in_flight or self._workers.in_flight
+        return self._queue.n_in_flight < most and n_waiting < most * self.batch_size
+
+    def send(self) -> None:
+        """Send what was submitted to workers that have room for it; this process evaluates nothing here."""
+        if self._workers.in_flight > 1:
+            with kept_interrupts():
+                self._queue.send()
 
     def step(self) -> None:
         """Send what was submitted; wait until some of it is done."""
@@ -271,18 +278,28 @@ class Evaluator:
         self._queue.abandon()
         return self._forget()
 
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """Leave nothing in flight after the block."""
+        try:
+            yield
+        finally:
+            self.abandon()
+
     def _forget(self) -> int:
         n = sum(self._count(asked) for asked in self._open)
         self._open.clear()
-        self._pending_ends = None
+        if "_ends" not in self.__dict__:
+            self._pending_ends = None
         if self._lookup is not None:
             self._lookup.forget()
         return n
 
-    def submit_ends(self) -> None:
+    def submit_ends(self) -> Pending:
         """Have U(0) and U(N) evaluated, unless they are; `ends` waits for them."""
-        if "_ends" not in self.__dict__ and self._pending_ends is None:
+        if self._pending_ends is None:
             self._pending_ends = self.submit(Coalitions.ends(self.game.n_players))
+        return self._pending_ends
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""
@@ -290,10 +307,8 @@ class Evaluator:
 
     @cached_property
     def _ends(self) -> tuple[Floats, Meter]:
-        self.submit_ends()
-        assert self._pending_ends is not None
         before = self.meter
-        ends = self._pending_ends.result()
+        ends = self.submit_ends().result()
         spent = self.meter - before
         if spent.failures is not None and hasattr(self.game.function, "defaults"):  # then U(0) needs no model
             first = spent.failures.first

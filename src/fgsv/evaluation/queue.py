@@ -225,8 +225,8 @@ class Queue:
             return
         self._advised = True
         warnings.warn(
-            f"{count - left - 1} of {count} workers had nothing to do: {len(batch)} coalitions were evaluated together."
-            " Give a smaller batch_size, such as 1; or, if the game evaluates each coalition by itself, "
+            f"{count - left - 1} of {count} workers had nothing to do: {len(batch)} coalitions were evaluated at a "
+            "time. Give a smaller batch_size, such as 1; or, if the game evaluates each coalition by itself, "
             "fgsv.Game(..., independent_rows=True)",
             RuntimeWarning,
             stacklevel=2,

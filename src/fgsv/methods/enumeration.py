@@ -49,6 +49,8 @@ class Enumerator:
 
     problem: Problem
 
+    needs = 0
+
     def __post_init__(self) -> None:
         n, ends = self.problem.n_players, self.problem.ends
         self._chunks = everything(n)

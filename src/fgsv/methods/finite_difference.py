@@ -106,6 +106,8 @@ def _samples(n: int, s0: int, threshold: int) -> _Samples:
 class FiniteDifferenceEstimator:
     """Running means of every sample of every group; a round takes the next samples of the pass."""
 
+    needs = 0
+
     def __init__(self, method: FiniteDifference, problem: Problem) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
         self._n, self._ends, self._round_size = n, problem.ends, method.round_size
@@ -114,6 +116,7 @@ class FiniteDifferenceEstimator:
         self._group = np.repeat(np.arange(len(samples)), [len(sample.size) for sample in samples])
         self._size, self._overlap, self._coefficient, self._paired = map(np.concatenate, zip(*samples, strict=True))
         self._wanted = np.where(self._paired, method.m2 or inf, method.m1 or inf)
+        self._drawn = np.zeros(len(self._group))
         self._count = np.zeros(len(self._group))
         self._mean = np.zeros((len(self._group), q))
         self._squares = np.zeros((len(self._group), q))
@@ -123,7 +126,7 @@ class FiniteDifferenceEstimator:
         """Draw the next samples of the pass, about `round_size` evaluations."""
         if len(self._group) == 0:
             return None
-        pending = np.flatnonzero(self._count < self._wanted)
+        pending = np.flatnonzero(self._drawn < self._wanted)
         ahead = pending[pending >= self._next]
         if len(ahead) == 0:
             ahead = pending
@@ -132,6 +135,7 @@ class FiniteDifferenceEstimator:
         cost = np.cumsum(1 + self._paired[ahead])
         rows = ahead[: max(1, int(np.searchsorted(cost, self._round_size, side="right")))]
         self._next = int(rows[-1]) + 1
+        self._drawn[rows] += 1
         masks = [
             self._masks(self._members[group], rows[self._group[rows] == group], rng)
             for group in np.unique(self._group[rows])

@@ -48,6 +48,8 @@ class GroupTesting:
 class GroupTestingEstimator:
     """A running sum of U (1{i in S} - 1{dummy in S})."""
 
+    needs = 0
+
     def __init__(self, method: GroupTesting, problem: Problem) -> None:
         self._problem = problem
         self._round_size = method.round_size

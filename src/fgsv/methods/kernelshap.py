@@ -117,6 +117,8 @@ class RegressionEstimator:
     estimate n^3.
     """
 
+    needs = 0
+
     def __init__(self, problem: Problem, drawn: Floats, counted: Floats, round_size: int, paired: bool) -> None:
         self._problem, self._drawn, self._counted = problem, drawn, counted
         self._round_size, self._paired = round_size, paired
@@ -149,6 +151,8 @@ class RegressionEstimator:
 
 class UnbiasedKernelSHAPEstimator:
     """The running sum of (U(S) - U(0)) 1_S."""
+
+    needs = 0
 
     def __init__(self, method: UnbiasedKernelSHAP, problem: Problem) -> None:
         self._method, self._problem = method, problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -54,11 +55,11 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What to estimate, once U(0) and U(N) are evaluated."""
+    """What to estimate."""
 
     task: Task
-    ends: Floats
-    """(2, q): U(0) and U(N)."""
+    find_ends: Callable[[], Floats]
+    """Returns the ends, waiting for them if they are still being evaluated."""
     cost: Callable[[Ints], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
     seed: int = 0
@@ -69,6 +70,11 @@ class Problem:
     n_folds: int = 0
     """The last so many outputs are how much a score without a tenth of the test rows differs from the score: they
     measure the error of the test rows, and must not decide what is drawn, or what is learned of other outputs."""
+
+    @cached_property
+    def ends(self) -> Floats:
+        """(2, q): U(0) and U(N). A method that does not look at them when it starts may draw beside them."""
+        return self.find_ends()
 
     @property
     def n_players(self) -> int:
@@ -119,15 +125,20 @@ class Draws:
 class Estimator(Protocol):
     """A running estimate. One loop (`fgsv.running.run`) draws, evaluates and updates, round after round.
 
-    An estimator may also have `n_known`, how many of the known evaluations it uses, and `influence(partition)`, which
-    returns (m, K): how much each draw so far, in draw order and without the ends, moves each group's value; None if
-    the method cannot say.
+    An estimator may also have
+
+    - `needs`, of how many first evaluations, the ends among them, the next draws must know the values: 0 if draws do
+      not depend on values. It must follow from counts of draws alone. Without it, draws wait for all values before.
+    - `n_known`, how many of the known evaluations it uses.
+    - `influence(partition)`, which returns (m, K): how much each draw so far, in draw order and without the ends,
+      moves each group's value; None if the method cannot say.
     """
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the next round's coalitions, or None when there is nothing left to draw.
 
-        `rng` is this round's own. It is the only source of randomness, so a run can be repeated and resumed.
+        `rng` is this round's own. It is the only source of randomness, so a run can be repeated and resumed. Several
+        rounds may be drawn before the values of the first one arrive.
         """
 
     def update(self, draws: Draws, values: Floats) -> None:

@@ -53,6 +53,8 @@ class Permutation:
 class PermutationEstimator:
     """Sums of marginal contributions, dealt into replicates permutation by permutation."""
 
+    needs = 0
+
     def __init__(self, method: Permutation, problem: Problem) -> None:
         self._problem = problem
         self._per_round = method.per_round(problem.n_players)

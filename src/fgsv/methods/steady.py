@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from fgsv.methods.method import Draws, Method, Problem
 from fgsv.partition import Partition
 from fgsv.signals import held_interrupts, one_thread
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.valuation import Estimate
 from fgsv.valuation.units import unit_of
 
@@ -24,14 +25,28 @@ class Steady:
     """
 
     def __init__(self, method: Method, problem: Problem) -> None:
-        self._unit = unit_of(problem.ends)
-        self._unknown = ~problem.ends.any(axis=0)
+        self._problem = problem
         known = problem.known
         if known is not None:
             self._learn_unit(known.values)
             known = known.with_values(lambda values: values / self._unit)
         with one_thread():
-            self._estimator = method.start(replace(problem, ends=problem.ends / self._unit, known=known))
+            own = replace(problem, find_ends=lambda: problem.ends / self._unit, known=known)
+            self._estimator = method.start(own)
+
+    @cached_property
+    def _unit(self) -> Floats:
+        return unit_of(self._problem.ends)
+
+    @cached_property
+    def _unknown(self) -> Masks:
+        """(q,): outputs whose unit no value has told yet."""
+        return np.asarray(~self._problem.ends.any(axis=0))
+
+    @property
+    def needs(self) -> float:
+        """Of how many first evaluations, the ends among them, the next draws know the values; by default of all."""
+        return getattr(self._estimator, "needs", np.inf)
 
     @property
     def n_known(self) -> int:

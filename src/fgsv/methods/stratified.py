@@ -51,6 +51,8 @@ class Complementary:
 class ComplementaryEstimator:
     """The mean complementary contribution of each player at each size."""
 
+    needs = 0
+
     def __init__(self, method: Complementary, problem: Problem) -> None:
         self._problem = problem
         self._skip = method.unseen == "skip"
@@ -117,6 +119,8 @@ class OneForAll:
 class OneForAllEstimator:
     """The mean utility at each size of the coalitions with, and of those without, each player."""
 
+    needs = 0
+
     def __init__(self, method: OneForAll, problem: Problem) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
         self._problem = problem
@@ -133,13 +137,13 @@ class OneForAllEstimator:
         if n == 1 or (self._enumerated and n <= 3):
             return None
         if not self._enumerated:
+            self._enumerated = True
             return Draws(Coalitions.concatenate([Coalitions.of_size(n, size) for size in sorted({1, n - 1})]))
         sizes = sampling.draw_sizes(self._weights, self._round_size, rng)
         return Draws(Coalitions.from_masks(sampling.draw_masks(n, sizes, rng)))
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Add a round to the means."""
-        self._enumerated = True
         masks = draws.coalitions.masks()
         gains = values - self._problem.ends[0]
         self._inside.add(masks, gains)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from typing import Any
@@ -58,7 +58,7 @@ def access_to(given: Any, game: Game, **options: Any) -> tuple[GameAccess, Abstr
         return evaluator, evaluator
     if settled := sorted(name for name, option in options.items() if option not in (None, "raise")):
         raise ValueError(f"{', '.join(settled)} cannot be set here: the open evaluator has set it")
-    return given, nullcontext()
+    return given, given.evaluator.cleared()
 
 
 def worth_of_failure(game: Any, on_error: str | float) -> str | float:
@@ -165,8 +165,8 @@ def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, 
     return tuple(name for name, is_own in own.items() if is_own)
 
 
-def problem_of(access: GameAccess, task: Task, settings: RunSettings, ends: Floats) -> Problem:
-    """Return the problem that a method works on, given U(0) and U(N); folds of test rows are differences in it."""
+def problem_of(access: GameAccess, task: Task, settings: RunSettings) -> Problem:
+    """Return the problem that a method works on; folds of test rows are differences in it."""
     game, known = access.game, access.known
 
     def differences(values: Floats) -> Floats:
@@ -174,7 +174,7 @@ def problem_of(access: GameAccess, task: Task, settings: RunSettings, ends: Floa
 
     return Problem(
         task,
-        differences(ends),
+        lambda: differences(access.ends()),
         cost=_by_size(settings),
         seed=settings.seed,
         known=None if known is None else known.with_values(differences),

@@ -74,6 +74,11 @@ class Progress:
         return self.spent.asked
 
     @property
+    def has_draws(self) -> bool:
+        """Whether any draws were taken besides U(0) and U(N)."""
+        return self.spent.n_drawn > 2
+
+    @property
     def left(self) -> int:
         """Evaluations left in the budget."""
         return self.run.settings.budget - self.n_evaluations

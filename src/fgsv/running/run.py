@@ -6,11 +6,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.evaluation.start import Start
@@ -18,6 +16,7 @@ from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import DEFAULT, Enumeration, Method, Task, as_method, for_task
 from fgsv.methods.enumeration import MOST_PLAYERS
 from fgsv.methods.steady import Steady
+from fgsv.running.ahead import Ahead
 from fgsv.running.bar import is_shown, watched
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.preparation import access_to, is_open, keywords, problem_of, read_players, settings_of, task_of
@@ -225,37 +224,35 @@ def _rounds(
         watched(rules_of(settings, stop), settings, evaluator, shown=shown) as rules,
     ):
         started = time.monotonic()
-        ends = access.ends()
+        evaluator.submit_ends()  # the first two evaluations; a method that waits for them gets them from the problem
+        estimator = Steady(chosen, problem_of(access, task, settings))
+        ahead = Ahead(access, estimator, record, settings)
+        ends = ahead.ends()
         for check in (rule.check for rule in rules if hasattr(rule, "check")):
             check((ends[1] - ends[0])[: ends.shape[1] - access.game.n_folds])
-        problem = problem_of(access, task, settings, ends)
-        estimator = Steady(chosen, problem)
         least = chosen.least(replace(task, n_known=0))
         repeats = Repeats(access.game, ends, settings.on_error)
         run = Run(access, task, settings, rules, estimator, ends, least, repeats, evaluator.meter, started)
         state = run.begun()
         end: End | None = None
         try:
-            for number in count():
-                draws = None if state.is_spent else estimator.draw(np.random.default_rng([settings.seed, number]))
-                draws = None if draws is None else draws.within(state.left)
+            while end is None:
+                draws = ahead.next_draws(state)
                 end = state.nothing_left(draws)
                 if draws is None or end is not None:
                     break
-                if every and number and state.valuation.n_evaluations == state.n_evaluations:
+                if every and state.has_draws and state.valuation.n_evaluations == state.n_evaluations:
                     yield state.valuation, estimator  # computed here: an interrupt in an estimate ends the run, too
-                draws = record.followed(draws, number).within(state.left)
-                values = access(draws.coalitions)
+                values = ahead.values()  # in draw order, while later rounds are drawn and evaluated
                 with held_interrupts():  # the estimator and the counts change together
                     state = state.after(draws, values)
                 end = met(rules, state) if state.is_estimate else None
-                if end is not None:
-                    break
         except KeyboardInterrupt:
             if not state.is_estimate:
                 raise
             end = INTERRUPTED
         assert end is not None
+        end = ahead.end(end)
         if repeats.note is not None:
             warnings.warn(repeats.note, RuntimeWarning, stacklevel=2)
             end = end.with_note(repeats.note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,17 +63,17 @@ class GPEstimator:
 
     def __init__(self, method: GP, problem: Problem, proxy: Proxy) -> None:
         n = problem.n_players
-        self._method, self._ends, self._proxy, self._seed = method, problem.ends, proxy, problem.seed
-        self._stated = slice(problem.n_stated)  # the other outputs are folds of the test rows, and decide nothing
+        self._method, self._problem, self._proxy, self._seed = method, problem, proxy, problem.seed
         self._target = Target(n, problem.semivalue)
         self._costs = np.ones(n + 1)
         if problem.cost is not None:
             self._costs[1:n] = problem.cost(np.arange(1, n))
         self._sampler = Sampler(self._target)
-        masks, values = _known(problem, related=not proxy.n_features)
+        masks, self._known = _known(problem, related=not proxy.n_features)
         self.n_known = len(masks) - 2
         """Evaluations known before the run, which it learns from."""
-        self._masks, self._values = masks, values
+        self._masks = self._all_masks = masks
+        """(m, n): the coalitions whose values are there; those and the ones drawn since."""
         self._features = proxy.features(masks[:, :n])
         self._drawn = np.zeros(len(masks), dtype=bool)
         self._expected = np.zeros(n + 1)
@@ -97,9 +98,14 @@ class GPEstimator:
         return len(self._masks) - self.n_known
 
     @property
+    def _n_drawn(self) -> int:
+        """Draws so far, the ends among them."""
+        return len(self._all_masks) - self.n_known
+
+    @property
     def needs(self) -> int:
         """Of how many first evaluations the next draws must know the values."""
-        return stage(self.n_evaluations)[1]
+        return max(stage(self._n_drawn)[1], 2 if self.n_known else 0)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the next coalitions; None if every one is known."""
@@ -108,23 +114,25 @@ class GPEstimator:
         return self._draw(rng, recorded=None)
 
     def _draw(self, rng: np.random.Generator, recorded: Mapping[str, Any] | None) -> Draws:
-        n, done = self._target.n, self.n_evaluations
+        n, done = self._target.n, self._n_drawn
         wanted = round_end(done) - done
         first, self._first = self._first[:wanted], self._first[wanted:]
         kernel = self._kernel_of_draws(recorded)
         chosen = self._masks[:0, :n]
         begin, end, most_players = CHOSEN
-        if not self._method.unbiased and n <= most_players and begin <= done and len(self._masks) < end:
-            known = np.concatenate([self._masks, self._widened(first)])
+        if not self._method.unbiased and n <= most_players and begin <= done and len(self._all_masks) < end:
+            known = np.concatenate([self._all_masks, self._widened(first)])
             among = None if recorded is None else _unpacked(recorded["chosen"], n)
             chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, self._costs, among)
         law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
         draw = self._sampler.draw_independently if self._method.unbiased else self._sampler.draw
         some, expected = draw(law, wanted - len(first) - len(chosen), rng)
         masks = np.concatenate([first, chosen, some])
+        before, self._all_masks = self._all_masks, np.concatenate([self._all_masks, self._widened(masks)])
 
         def follow(law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
             self._first = np.concatenate([first, self._first])
+            self._all_masks = before
             self._sampler.release(masks[len(first) :])
             return self._draw(rng, law)
 
@@ -138,14 +146,16 @@ class GPEstimator:
 
     def _kernel_of_draws(self, recorded: Mapping[str, Any] | None) -> Kernel:
         """Return the kernel that decides the next draws; the recorded one, if it differs by rounding alone."""
-        counts = _fits_until(self.needs)
+        at = _fits_until(self.needs)[-1]
+        if not at and not self.n_known:
+            return prior_kernel(self._target, self._masks.shape[1])
         kernel, beta = self._fit(self.needs)
         if recorded is not None:
             theta = np.asarray(recorded["parameters"], dtype=float)
             if theta.shape != kernel.theta.shape or not np.allclose(theta, kernel.theta, rtol=0, atol=SAME):
                 raise OtherLaw("the recorded parameters are not those that the recorded utilities lead to")
             kernel = Kernel(self._target, theta)
-            self._kernels[counts[-1], NO_FOLD] = kernel, beta
+            self._kernels[at, NO_FOLD] = kernel, beta
         return kernel
 
     def update(self, draws: Draws, values: Floats) -> None:
@@ -163,6 +173,20 @@ class GPEstimator:
         return np.pad(masks, ((0, 0), (0, self._masks.shape[1] - masks.shape[1])))
 
     # --- what is learned
+
+    @property
+    def _ends(self) -> Floats:
+        return self._problem.ends
+
+    @property
+    def _stated(self) -> slice:
+        """Outputs that are not folds of the test rows, which decide nothing."""
+        return slice(self._problem.n_stated)
+
+    @cached_property
+    def _values(self) -> Floats:
+        """(m, q): utilities so far, first those of the ends and those that were known."""
+        return self._ends if self._known is None else np.concatenate([self._ends, self._known])
 
     def _fit(self, n_evaluations: int, fold: int = NO_FOLD, folds: Ints | None = None) -> tuple[Kernel, Floats]:
         """Return the kernel, and the (p, q) coefficients of the proxy, as the first so many evaluations have them.
@@ -290,16 +314,19 @@ def _unpacked(rows: Sequence[str], n: int) -> Masks:
     return np.unpackbits(packed, axis=1, count=n).astype(bool)
 
 
-def _known(problem: Problem, *, related: bool) -> tuple[Masks, Floats]:
-    """Return what is known before the run: the ends, then other coalitions, those with players who have left last."""
+def _known(problem: Problem, *, related: bool) -> tuple[Masks, Floats | None]:
+    """Return the ends and the other coalitions that are known before the run, those with players who have left last.
+
+    And the values of the others.
+    """
     n, known = problem.n_players, problem.known
     ends = np.array([[False], [True]]).repeat(n, axis=1)
     if known is None:
-        return ends, problem.ends
+        return ends, None
     masks = known.masks()
     inner = masks.sum(axis=1) % n > 0
     masks = np.concatenate([ends, masks[inner]])
-    values = np.concatenate([problem.ends, known.values[inner]])
+    values = known.values[inner]
     if related and known.related is not None:
         others = known.related.masks()
         masks = np.concatenate([np.pad(masks, ((0, 0), (0, others.shape[1] - n))), others])

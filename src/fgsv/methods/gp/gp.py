@@ -86,5 +86,5 @@ class GP:
         """Return an estimator that knows only the ends."""
         if self.learn != KERNEL:
             return LinearEstimator(problem, learn=self.learn == PLAYERS)
-        n, q = problem.n_players, problem.ends.shape[1]
-        return GPEstimator(self, problem, Proxy(n, q) if self.proxy is None else CheapGame(self.proxy, problem))
+        proxy = Proxy(problem.n_players) if self.proxy is None else CheapGame(self.proxy, problem)
+        return GPEstimator(self, problem, proxy)

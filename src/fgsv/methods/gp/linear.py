@@ -59,10 +59,8 @@ class LinearEstimator:
     """A run that learns means by size and, if it is to learn, what each player adds."""
 
     def __init__(self, problem: Problem, *, learn: bool) -> None:
-        n, q = problem.n_players, problem.ends.shape[1]
-        self._ends, self._seed = problem.ends, problem.seed
-        self._n_learned = problem.n_stated if learn else 0
-        self._stated = slice(problem.n_stated)  # the other outputs are folds of the test rows, and decide nothing
+        n = problem.n_players
+        self._problem, self._learn = problem, learn
         self._target = Target(n, problem.semivalue)
         self._costs = np.ones(n + 1)
         if problem.cost is not None:
@@ -70,27 +68,29 @@ class LinearEstimator:
         self._sampler = Sampler(self._target) if n <= LISTED else None
         if self._sampler is not None:
             self._sampler.take(Coalitions.ends(n).masks())
+        self._n_drawn = 2
+        """Draws so far, the ends among them."""
         self._rows = Rows(n)
-        self._values: Floats = np.zeros((0, q))
+        self._values: Floats = np.zeros((0, 0))
         self._expected: Floats = np.zeros(n + 1)
         self._models: dict[int, Model] = {}
         self._estimated: Estimate | None = None
 
     @property
-    def n_evaluations(self) -> int:
-        """Evaluations so far, the ends among them."""
-        return len(self._values) + 2
+    def _stated(self) -> slice:
+        """Outputs that are not folds of the test rows, which decide nothing."""
+        return slice(self._problem.n_stated)
 
     @property
     def needs(self) -> int:
         """Of how many first evaluations the next draws must know the values."""
-        return stage(self.n_evaluations)[1]
+        return stage(self._n_drawn)[1]
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the next coalitions; None if every one is known."""
-        target, done = self._target, self.n_evaluations
+        target, done = self._target, self._n_drawn
         wanted = round_end(done) - done
-        law = self._law(self._model(self.needs))
+        law = self._law()
         if self._sampler is None:
             sizes = np.searchsorted(np.cumsum(law), (np.arange(wanted) + rng.random(wanted)) / wanted, side="right")
             coalitions, permutations = draw_blocks(target.n, np.clip(sizes, 1, target.n - 1), rng)
@@ -101,17 +101,20 @@ class LinearEstimator:
             masks, expected = self._sampler.draw(law, wanted, rng)
             coalitions = Coalitions.from_masks(masks)
             permutations = np.arange(len(masks))
+        self._n_drawn += len(coalitions)
         return Draws(coalitions, plan=Expected(expected, permutations), order=rng.permutation(len(coalitions)))
 
-    def _law(self, model: Model) -> Floats:
+    def _law(self) -> Floats:
         """Return (n + 1,): the part of each size in the next draws; outputs count equally."""
-        target = self._target
+        target, left = self._target, np.ones((self._target.n + 1, 1))
+        if self.needs >= LEAST_LEARNED:
+            left = self._model(self.needs).left[:, self._stated]
         base = target.base_law / np.sqrt(self._costs)
         if self._sampler is not None:
             base = base * (self._sampler.unknown / target.counts)
         if not base.any():
             return base
-        best = base[:, None] * model.left[:, self._stated]
+        best = base[:, None] * left
         best = np.sqrt(((best / np.maximum(best.sum(axis=0), 1e-300)) ** 2).mean(axis=1))
         best = best if best.any() else base
         return EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
@@ -119,7 +122,7 @@ class LinearEstimator:
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in the values of a round."""
         self._rows.add(draws.coalitions, draws.plan.permutations)
-        self._values = np.concatenate([self._values, values])
+        self._values = np.concatenate([self._values, values]) if len(self._values) else values
         self._expected = self._expected + draws.plan.counts
         self._estimated = None
 
@@ -128,9 +131,9 @@ class LinearEstimator:
         at = 0 if n_evaluations < LEAST_LEARNED else 1 << (n_evaluations.bit_length() - 1)
         if at not in self._models:
             rows = max(0, at - 2)
-            self._models[at] = fit(
-                self._target, self._rows.first(rows), self._values[:rows], self._ends, self._n_learned
-            )
+            n_learned = self._problem.n_stated if self._learn else 0
+            of_first = self._rows.first(rows), self._values[:rows]
+            self._models[at] = fit(self._target, *of_first, self._problem.ends, n_learned)
         return self._models[at]
 
     def estimate(self) -> Estimate:
@@ -140,24 +143,27 @@ class LinearEstimator:
         return self._estimated
 
     def _estimate(self) -> Estimate:
-        target, n = self._target, self._target.n
+        target, n, ends = self._target, self._target.n, self._problem.ends
         efficient = target.semivalue == SHAPLEY
         sizes = self._rows.sizes
         if n <= LISTED and len(sizes) == 2**n - 2:
             masks = np.concatenate([Coalitions.ends(n).masks(), self._rows.masks()])[: 2**n]
-            return enumerated(numbered(masks, np.concatenate([self._ends, self._values])[: 2**n]), target.semivalue)
-        learned = self._model(self.n_evaluations)
+            return enumerated(
+                numbered(masks, np.concatenate([ends, self._values.reshape(-1, ends.shape[1])])[: 2**n]),
+                target.semivalue,
+            )
+        learned = self._model(len(self._values) + 2)
         if not learned.beta.any():  # means are cheap: those of all draws
-            learned = fit(target, self._rows, self._values, self._ends, n_learned=0)
+            learned = fit(target, self._rows, self._values, ends, n_learned=0)
         drawn = np.where(self._expected >= SURE, np.bincount(sizes, minlength=n + 1), self._expected)
         away = self._values[:, None] - learned.predicted(self._rows)
         values = learned.player_values(target) + self._corrections(away, drawn)
         if efficient:
-            values += (self._ends[1] - self._ends[0]) / n - values.mean(axis=0)
+            values += (ends[1] - ends[0]) / n - values.mean(axis=0)
         part = np.minimum(1.0, drawn / target.counts)
         residuals = _out_of_fold(away, self._rows.folds) / drawn[sizes, None]
         permutations = self._rows.permutations
-        signs = np.random.default_rng([self._seed, 1]).choice([-1.0, 1.0], permutations.max() + 1)
+        signs = np.random.default_rng([self._problem.seed, 1]).choice([-1.0, 1.0], permutations.max() + 1)
         spread = residuals * (signs[permutations] * np.sqrt(1 - part[sizes]))[:, None]
         deviations = self._rows.weighted(target, spread, permutations % BUNDLES)
         if efficient:

@@ -28,8 +28,8 @@ class Proxy:
 
     n_features = 0
 
-    def __init__(self, n_players: int, n_outputs: int) -> None:
-        self._n, self._q = n_players, n_outputs
+    def __init__(self, n_players: int) -> None:
+        self._n = n_players
 
     def features(self, masks: Masks) -> Floats:
         """Return (m, p): the proxy less the straight line between its ends."""
@@ -41,15 +41,15 @@ class Proxy:
 
     def errors(self, beta: Floats, n_evaluations: int) -> Floats:
         """Return (R, n, q): deviations of these values, times the (p, q) coefficients."""
-        return np.zeros((0, self._n, self._q))
+        return np.zeros((0, self._n, beta.shape[1]))
 
 
 class CheapGame(Proxy):
     """A proxy whose values are stated, or estimated in a run of its own that keeps ahead of the game's."""
 
     def __init__(self, game: object, problem: Problem) -> None:
-        super().__init__(problem.n_players, problem.ends.shape[1])
-        self._evaluate = _checked(problem.other_game(game), self._q)
+        super().__init__(problem.n_players)
+        self._evaluate = _checked(problem.other_game(game), problem.ends.shape[1])
         ends = self._evaluate(Coalitions.ends(self._n))
         self._unit = unit_of(ends)
         self._ends = ends / self._unit
@@ -57,7 +57,7 @@ class CheapGame(Proxy):
         self._values = stated_values(game, self._n, "proxy") if problem.semivalue == SHAPLEY else None
         self._own: _OwnRun | None = None
         if self._values is None:
-            own = replace(problem, ends=np.zeros_like(ends), cost=None, known=None, n_folds=0)
+            own = replace(problem, find_ends=lambda: np.zeros_like(ends), cost=None, known=None, n_folds=0)
             self._own = _OwnRun(LinearEstimator(own, learn=False), self._above_line, problem.seed)
             return
         if self._values.shape[1] != self.n_features:
