@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,7 +81,14 @@ class Ahead:
             and evaluator.has_room(self._n_waiting)
         ):
             self._draw()
-        evaluator.send()
+        if evaluator.n_busy or not self._is_known:
+            evaluator.send()
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the values of the next round are there: a run that only repeats another has nothing evaluated."""
+        first = self._rounds[0][1] if self._n_taken and self._rounds else self._ends
+        return first is None or first.is_done
 
     def _draw(self, *, is_spent: bool = False) -> None:
         rng = np.random.default_rng([self._settings.seed, self._n_rounds])
@@ -101,7 +109,7 @@ class Ahead:
         """End what is in flight: what workers have begun is recorded, unless the user is in a hurry."""
         evaluator = self._access.evaluator
         try:
-            n = evaluator.abandon() if end == INTERRUPTED else evaluator.finish()
+            n_unused = evaluator.abandon() if end == INTERRUPTED else evaluator.finish()
         except KeyboardInterrupt:
-            n = evaluator.abandon()
-        return end.with_note(f"{n} evaluations that were in flight then were made, but not used") if n else end
+            n_unused = evaluator.abandon()
+        return replace(end, n_unused=n_unused)

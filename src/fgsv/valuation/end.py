@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -33,22 +33,26 @@ class End:
 
     reason: Reason
     detail: str = ""
+    n_unused: int = field(default=0, compare=False)
+    """Evaluations that workers had begun at the end: made, and recorded, but not used."""
 
     def __str__(self) -> str:
-        return self.detail or str(self.reason)
+        unused = f"; {self.n_unused} more evaluations were under way, and are not used" if self.n_unused else ""
+        return (self.detail or str(self.reason)) + unused
 
     def with_note(self, note: str) -> End:
         """Return the same end with a note added."""
-        return End(self.reason, f"{self}; {note}")
+        return replace(self, detail=f"{self.detail or self.reason}; {note}")
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
-        return {"reason": str(self.reason), "detail": self.detail}
+        document = {"reason": str(self.reason), "detail": self.detail}
+        return document | ({"n_unused": self.n_unused} if self.n_unused else {})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> End:
         """Read what `to_dict` returned."""
-        return cls(Reason(document["reason"]), str(document["detail"]))
+        return cls(Reason(document["reason"]), str(document["detail"]), int(document.get("n_unused", 0)))
 
 
 INTERRUPTED = End(Reason.INTERRUPTED)
