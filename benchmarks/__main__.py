@@ -7,7 +7,20 @@ import sys
 from importlib import import_module
 
 NAMES = (
-    *("accuracy", "coverage", "few", "ablation", "scale", "busy", "peers", "explain", "product", "proxy", "cost", "bits"),
+    *(
+        "accuracy",
+        "coverage",
+        "few",
+        "ablation",
+        "scale",
+        "busy",
+        "peers",
+        "explain",
+        "product",
+        "proxy",
+        "cost",
+        "bits",
+    ),
     *("stops", "market", "months", "language", "twin", "seeds", "errors", "seal", "attacks"),
 )
 

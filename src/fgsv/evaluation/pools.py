@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from joblib import Parallel
 
@@ -15,59 +15,33 @@ LOOK_EVERY = 1.0
 """Seconds between two looks at how many workers a cluster has."""
 
 
-class Pool(Protocol):
-    """Workers that take calls at any time, and answer them in any order."""
+class Here:
+    """The thread of the caller, which makes a call at once; and what other pools have, too."""
 
-    shares_memory: bool
-    """Whether workers are threads, or this one."""
-
-    expected: int
+    shares_memory = True
+    """Whether workers are threads."""
+    count = 1
+    """How many calls run at a time, with the workers that are there now."""
+    expected = 0
     """How many calls will run at a time, as far as the user has said so."""
-
-    @property
-    def count(self) -> int:
-        """How many calls run at a time, with the workers that are there now."""
 
     def lack(self) -> str:
         """Say what was asked for and what there is, if no worker can take a call."""
+        return ""
 
     def start(self) -> None:
         """Be ready for calls."""
 
     def send(self, call: Callable[[], Any], answered: Callable[[Answer], object]) -> None:
         """Have a worker make the call; then call `answered`, in any thread."""
-
-    def end(self) -> None:
-        """End the calls under way, and be ready for others."""
-
-    def stop(self) -> None:
-        """Take no more calls."""
-
-
-class Here:
-    """The thread of the caller, which makes a call at once."""
-
-    shares_memory = True
-    expected = 0
-    count = 1
-
-    def lack(self) -> str:
-        """Return nothing: it is there."""
-        return ""
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def send(self, call: Callable[[], Any], answered: Callable[[Answer], object]) -> None:
-        """Make the call; its errors are the caller's."""
         found = call()
         answered(lambda: found)
 
     def end(self) -> None:
-        """Do nothing: no call is under way."""
+        """End the calls under way, as far as possible, and be ready for others."""
 
     def stop(self) -> None:
-        """Do nothing."""
+        """Take no more calls."""
 
 
 class JoblibPool(Here):

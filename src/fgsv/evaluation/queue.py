@@ -100,7 +100,7 @@ class Queue:
         with kept_interrupts():
             if self._suspects and not self._away:
                 batch = self._suspects.pop()
-                self._settle(batch, self._workers.ask_again(batch))
+                self._settle(batch, self._workers.evaluate_again(batch))
             self.send()
             if self._away and not self._new_records:
                 self._wait()
@@ -265,7 +265,7 @@ class Queue:
         text, rows = next(iter(outcome.failures.items()))
         if len(rows) == len(coalitions) > 1 and outcome.trace:
             for row in range(len(coalitions)):
-                single = self._workers.ask(PackedBatch(coalitions[row : row + 1]))
+                single = self._workers.evaluate(PackedBatch(coalitions[row : row + 1]))
                 if single.failures:
                     coalitions, outcome = coalitions[row : row + 1], single
                     text, rows = next(iter(single.failures.items()))

@@ -27,7 +27,7 @@ from joblib.parallel import (
 from fgsv.checks import positive_number, whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch, attempt, timed_out, where
-from fgsv.evaluation.pools import Answer, DaskPool, Here, JoblibPool, LostScheduler, Pool, RayPool
+from fgsv.evaluation.pools import Answer, DaskPool, Here, JoblibPool, LostScheduler, RayPool
 from fgsv.evaluation.worker_process import attempt_in_worker, exit_with_driver
 from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import LedgerError, Outcome, failed
@@ -62,9 +62,11 @@ class Workers:
         self._timeout = timeout
         self._folder: Path | None = None
         self._started = False
+        self._threads: Any = None
+        """How many threads libraries use, while workers are threads."""
         backend, configured = get_active_backend()
         n_jobs = configured if n_jobs is None else n_jobs
-        self._pool: Pool = Here()
+        self._pool = Here()
         clusters = {"DaskDistributedBackend": DaskPool, "RayBackend": RayPool}
         if n_jobs != 1 and type(backend).__name__ in clusters:  # by default, all of it
             self._pool = clusters[type(backend).__name__](backend, n_jobs)
@@ -111,6 +113,8 @@ class Workers:
                     '(joblib.parallel_config(backend="threading"))'
                 ) from error
             self._write_game()
+        elif type(self._pool) is not Here:
+            self._threads = one_thread()
         self._pool.start()
         self._started = True
 
@@ -125,6 +129,8 @@ class Workers:
         """Stop the workers, and remove the game's file."""
         if self._started:
             self._pool.stop()
+        if self._threads is not None:
+            self._threads.restore_original_limits()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             resource_tracker.unregister(str(self._folder), "folder")
@@ -150,16 +156,16 @@ class Workers:
         if self._started:
             self._pool.end()
 
-    def ask(self, batch: PackedBatch) -> Outcome:
+    def evaluate(self, batch: PackedBatch) -> Outcome:
         """Return the outcome of one batch beside which nothing else is evaluated."""
         try:
-            return self._ask(batch)
+            return self._evaluate(batch)
         except (GameError, LedgerError, LostScheduler):
             raise
         except Exception:
-            return self.ask_again(batch)
+            return self.evaluate_again(batch)
 
-    def ask_again(self, batch: PackedBatch) -> Outcome:
+    def evaluate_again(self, batch: PackedBatch) -> Outcome:
         """Return the outcome of a batch whose worker may have died once: alone, only it can kill its worker."""
         tries = TRIES if isinstance(self._pool, JoblibPool) else 2  # clusters have tried more often by themselves
         for _ in range(tries - 1):
@@ -167,7 +173,7 @@ class Workers:
             self._answer_to(int)  # wait for a worker, so that its start does not count
             start = time.monotonic()
             try:
-                return self._ask(batch)
+                return self._evaluate(batch)
             except (GameError, LedgerError, LostScheduler):
                 raise
             except Exception as error:
@@ -180,7 +186,7 @@ class Workers:
         text = f"died: the worker died {tries} times ({reason}){where(batch.coalitions)}"
         return failed(len(batch), text, seconds)
 
-    def _ask(self, batch: PackedBatch) -> Outcome:
+    def _evaluate(self, batch: PackedBatch) -> Outcome:
         outcome = self._answer_to(self._call(batch))
         return self._answer_to(self._call(batch, with_game=True)) if outcome is None else outcome
 
@@ -192,11 +198,17 @@ class Workers:
 
     def _call(self, batch: PackedBatch, *, with_game: bool = False) -> Callable[[], Outcome | None]:
         if self._pool.shares_memory:
-            return partial(_attempt_with_one_thread, self._game, batch.coalitions)
+            here = type(self._pool) is Here
+            return partial(_attempt_here if here else _attempt_in_thread, self._game, batch.coalitions)
         pickled = self._pickled if with_game else None
         return partial(attempt_in_worker, str(self._folder), batch.packed, self._timeout, pickled)
 
 
-def _attempt_with_one_thread(game: Game, coalitions: Coalitions) -> Outcome:
+def _attempt_here(game: Game, coalitions: Coalitions) -> Outcome:
     with one_thread():
         return attempt(game, coalitions)
+
+
+def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:
+    one_thread()  # not undone before all threads are done: one would undo it for another
+    return attempt(game, coalitions)

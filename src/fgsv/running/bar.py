@@ -17,7 +17,7 @@ from fgsv.running.stopping import MaxSeconds, Progress, Rule
 from fgsv.running.targets import evaluations_for, targets_in
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation, t_quantile
-from fgsv.words import percent
+from fgsv.words import duration, percent
 
 if TYPE_CHECKING:
     from rich import progress as rich_progress
@@ -72,7 +72,7 @@ def watched(
 
 
 class Bar:
-    """Shows evaluations, the widest interval and the time left; it has no say in when a run stops."""
+    """Shows evaluations, the widest interval, busy workers and the time left; it has no say in when a run stops."""
 
     def __init__(self, rules: tuple[Rule, ...], settings: RunSettings, evaluator: Evaluator) -> None:
         self._rules, self._settings, self._evaluator = rules, settings, evaluator
@@ -97,12 +97,16 @@ class Bar:
             return
         if self._bar is None:
             self._start()
-        words = widest(progress.valuation, self._settings.confidence)
         n, total = progress.n_evaluations, expected(self._rules, self._settings.budget, progress)
+        pace = n / progress.seconds
+        words = f"{widest(progress.valuation, self._settings.confidence)}, {pace:.2g} evaluations a second"
+        if (n_workers := self._evaluator.n_workers) > 1:
+            words += f", {self._evaluator.n_busy} of {n_workers} workers busy"
         self._bar.update(self._task, description=words, completed=n, total=total)
         console, every = self._bar.console, EVERY
         if not (console.is_terminal or console.is_jupyter):
-            console.print(f"{n:,} of about {total:,} evaluations, {words}", soft_wrap=True)
+            left = duration((total - n) / pace)
+            console.print(f"{n:,} of about {total:,} evaluations, {words}, {left} left", soft_wrap=True)
             every = EVERY_LINE
         self._next = now + max(every, 10 * (time.monotonic() - now))  # never more than a tenth of the time
 
