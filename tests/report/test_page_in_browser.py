@@ -8,11 +8,11 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit
-from fgsv.audit.sections import Section
 from fgsv.payout import Terms
 from fgsv.planning import HistoryPoint
 from fgsv.report import render
 from fgsv.results import Result
+from fgsv.valuation.display import Section
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

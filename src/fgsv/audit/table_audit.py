@@ -13,7 +13,6 @@ from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, l
 from fgsv.audit.copies import Copies, find_copies
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
-from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
 from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
@@ -31,6 +30,7 @@ from fgsv.partition import Partition
 from fgsv.payout import Policy, Terms
 from fgsv.running.run import value
 from fgsv.valuation import Valuation, check_valuation
+from fgsv.valuation.display import Section
 from fgsv.words import option
 
 MOST_OF_TEST = 0.5
@@ -162,7 +162,7 @@ def audit_table(
         if payout is not None and valuation.outputs is None:
             sections += policy_sections(valuation, payout, plan.parts, seed)
         if table.game.n_players >= FEWEST_DIAGNOSED:
-            with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
+            with in_time("the diagnosis"), counted(spent, "the diagnosis", evaluator):
                 part = min(MOST_EVALUATIONS, LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4)
                 found = diagnose(access, table.partition, budget=part, seed=seed)
                 sections.append(stability_section(found))
@@ -393,4 +393,4 @@ def stability_section(found: Diagnosis) -> Section:
     words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
     failed = () if found.failures is None else (f"{found.failures}.",)
     columns = ("quantity", "exponent", "needed", "met")
-    return Section("Prudence and stability", (*failed, words), columns, rows, technical=True)
+    return Section("How the effect of one player falls with size", (*failed, words), columns, rows, technical=True)

@@ -5,10 +5,8 @@ from fgsv.payout.policy import Policy
 from fgsv.payout.refusal import Doubt, Objection, PayoutRefused
 from fgsv.payout.settlement import Settlement, settle
 from fgsv.payout.splitting import Payout, Terms, differences, royalty_shares, split, terms
-from fgsv.payout.verdicts import Decision, Verdict, verdict
 
 __all__ = [
-    "Decision",
     "Doubt",
     "Money",
     "Objection",
@@ -17,12 +15,10 @@ __all__ = [
     "Policy",
     "Settlement",
     "Terms",
-    "Verdict",
     "differences",
     "round_to",
     "royalty_shares",
     "settle",
     "split",
     "terms",
-    "verdict",
 ]

@@ -76,10 +76,11 @@ def value_data(
     Arguments and the folder are checked before the first evaluation. A finished run is never lost: the valuation is
     saved before the payout and the audit, and if one of them fails, or a file cannot be written, the result has the
     rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An interrupt ends
-    the run, or the audit, and returns the result so far. `without` computes the score without each provider, if there
-    are at most 200, with one evaluation each. These do not count towards the budget; nor do the 32 to 128 that
-    measure the error of training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open
-    the table with the same), `before` is the result of the previous period. `command` is shown in the report.
+    the run, or the audit, and returns the result so far. `without` computes the score without each provider, and
+    of each alone, if there are at most 200, with one evaluation each. These do not count towards the budget; nor do
+    the 32 to 128 that measure the error of training seeds, if each coalition has its own. `start` names ledgers of
+    earlier runs (open the table with the same), `before` is the result of the previous period. `command` is shown in
+    the report.
 
     A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
@@ -123,6 +124,8 @@ def value_data(
             result = _with_scores_without(making, result)
         if plan is not None:
             result = _with_audit(making, result, plan)
+        if result.payout is not None and payout is not None and result.interrupted:
+            result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
         return result if folder is None else _written(result, folder, aggregate_only)
 
@@ -268,7 +271,7 @@ def cheaper(table: Opened) -> str:
 
 
 def _with_scores_without(making: _Making, result: Result) -> Result:
-    """Return the result with the score without each provider, or with a warning that says why it lacks them."""
+    """Return the result with the scores without each provider and alone, or with a warning why it lacks them."""
     table, evaluator = making.table, making.evaluator
     if table.partition.n_groups > MOST_GROUPS or result.interrupted:
         return result
