@@ -94,6 +94,7 @@ def _contents(result: Result, aggregate_only: bool, title: str | None) -> dict[s
         "title": title or f"What the data of {counted(len(valuation), 'provider')} is worth",
         "made": _made(result),
         "decision": result.verdict.decision,
+        "many": len(valuation) > MOST_ON_A_PAGE,
         "first": first,
         "second": second,
         "rest": [*(each for each in rest if not each.technical), *(each for each in rest if each.technical)],

@@ -60,7 +60,7 @@ def _for_manager(result: Result) -> Iterator[Section]:
     else:
         yield values(result.valuation, _group(result), result.confidence)
     if len(result.valuation) <= MOST_ON_A_PAGE:
-        yield from _providers(result)
+        yield from list(_providers(result))[:1]
 
 
 def for_lawyer(result: Result) -> list[Section]:
@@ -84,8 +84,7 @@ def _appendix(result: Result) -> Iterator[Section]:
     valuation, group = result.valuation, _group(result)
     if result.before is not None:
         yield then_and_now(compare_results(result.before, result, result.confidence))
-    if len(valuation) > MOST_ON_A_PAGE:
-        yield from _providers(result)
+    yield from list(_providers(result))[1 if len(valuation) <= MOST_ON_A_PAGE else 0 :]
     if result.payout is not None:
         yield replace(values(valuation, group, result.confidence), technical=True)
     yield from _by_output(result)
@@ -152,9 +151,13 @@ def values(valuation: Valuation, group: str, confidence: float, title: str = "")
 
 
 def _providers(result: Result) -> Iterator[Section]:
-    """Yield the scores without and of each provider, and what its data is like."""
+    """Yield what the data of each provider is like, and the scores without and of each."""
     valuation, without = result.valuation, result.without
     names = [str(name) for name in valuation.names]
+    if result.facts:
+        order = np.argsort(-valuation.values.reshape(len(names), -1).sum(axis=1), kind="stable")
+        rows = tuple((names[k], result.facts[names[k]]) for k in order if names[k] in result.facts)
+        yield Section("The data of each provider", (), (_group(result), "its data"), rows)
     if without is not None:
         frame = table_of(valuation, None, result.confidence, without)
         words = [
@@ -178,10 +181,6 @@ def _providers(result: Result) -> Iterator[Section]:
         of_outputs = () if valuation.outputs is None else ("output",)
         columns = (_group(result), *of_outputs, "players", "score without", "score alone")
         yield Section("How the model scores", (" ".join(filter(None, words)),), columns, rows)
-    if result.facts:
-        order = np.argsort(-valuation.values.reshape(len(names), -1).sum(axis=1), kind="stable")
-        rows = tuple((names[k], result.facts[names[k]]) for k in order if names[k] in result.facts)
-        yield Section("The data of each provider", (), (_group(result), "its data"), rows)
 
 
 def _agreed(result: Result) -> tuple[tuple[str, str], ...]:
@@ -196,7 +195,7 @@ def _agreed(result: Result) -> tuple[tuple[str, str], ...]:
         named = {"provider": "group", "target": "target", "text": "text", "unit": "unit", "domain": "output"}
         tested = f"{source.test_rows:,}" + ("" if source.test_file is None else f" of {source.test_file}")
         found |= {label: _listed(columns.get(role)) for label, role in named.items()}
-        found |= {"ignored": _listed(columns.get("ignored")), "features": ", ".join(source.features)}
+        found |= {"ignored": _listed(columns.get("ignored")), "features": some(source.features, 12)}
         found |= {"model": source.model, "score": source.metric, _tested(source): tested}
     if settings is not None:
         found["may end by"] = "; ".join(_limits(settings))
