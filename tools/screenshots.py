@@ -1,6 +1,6 @@
 """Take pictures of a report: `python tools/screenshots.py result/report.html pictures`.
 
-They show it as readers see it: `1280.png` on a screen, `390.png` on a phone, both whole, `first.png` without scrolling,
+They show it as readers see it: `1280.png` on a screen and `390.png` on a phone, whole; `first.png` without scrolling;
 and `report.pdf` on paper. `docs/figures/report.png` is the `first.png` of `fgsv demo`.
 """
 

@@ -108,6 +108,25 @@ def test_scores_without_providers_that_fail_lose_no_valuation(table, tmp_path, m
     assert Result.load(tmp_path / "o" / "valuation.json").valuation.finished is finished
 
 
+@pytest.mark.parametrize("anyway", [False, True])
+def test_a_run_whose_audit_failed_pays_only_who_insists(table, tmp_path, monkeypatch, anyway):
+    def fail(*_, **__):
+        raise RuntimeError("no audit today")
+
+    terms = Terms("100.00", pay_anyway=anyway, cap="90")
+    paid = value_data(table, budget=200, payout=terms, without=False)
+    monkeypatch.setattr("fgsv.pipeline.pipeline.audit_table", fail)
+    made = value_data(table, budget=200, payout=terms, without=False, audit=True, out=tmp_path / "o")
+    for result in (made, Result.load(tmp_path / "o" / "valuation.json")):
+        stopped = result.payout if anyway else result.unpaid
+        assert stopped.objections[-1].doubt is Doubt.UNFINISHED
+        assert "run the same command again" in result.verdict.known
+    if anyway:
+        assert made.payout.payments == paid.payout.payments
+    else:
+        assert made.payout is None
+
+
 def test_several_outputs_have_a_score_without_each_provider_each(table, tmp_path):
     several = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", metric="r2,neg_mean_squared_error")
     made = value_data(several, budget=200)

@@ -398,7 +398,7 @@ def of_forty():
     names = [f"Regional Hospital of St. Mary-upon-Tyne {k}" for k in range(n)]
     valuation = fgsv.value(fgsv.Game(lambda masks: np.sqrt(9 + masks @ worth) - 3, n), names, budget=600)
     result = Result(valuation, own_warnings=("a warning of one line",)).paid_by(Terms("250000", pay_anyway=True))
-    return replace(result, facts={name: "60 rows, 6% of the rarer class, 2% of values missing" for name in names})
+    return replace(result, facts=dict.fromkeys(names, "60 rows, 6% of the rarer class, 2% of values missing"))
 
 
 @pytest.mark.parametrize("n_providers", [10, 40])

@@ -124,7 +124,7 @@ def value_data(
             result = _with_scores_without(making, result)
         if plan is not None:
             result = _with_audit(making, result, plan)
-        if result.payout is not None and payout is not None and result.interrupted:
+        if payout is not None and result.interrupted and (result.payout or result.unpaid) is not None:
             result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
         return result if folder is None else _written(result, folder, aggregate_only)
