@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit
+from fgsv.cli import console
 from fgsv.data.source import Source
 from fgsv.partition import Partition
 from fgsv.payout import Terms
@@ -20,9 +22,11 @@ from fgsv.report import page as pages
 from fgsv.report import render
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import quantized
+from fgsv.report.sections import sections
 from fgsv.results import Result
 from fgsv.results.scores_without import ScoresWithout
 from fgsv.valuation import End, Reason, Valuation
+from fgsv.valuation.display import Section
 
 vl_convert = pytest.importorskip("vl_convert")
 
@@ -205,6 +209,38 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
     assert "EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE" in footer
 
 
+def test_page_terminal_and_notebook_show_the_same_sections(capsys):
+    worth = np.array([[1.0, 3.0], [2.0, 2.0], [-0.5, 1.0]])
+    valuation = fgsv.exact(fgsv.Game(lambda masks: masks @ worth, 3, outputs=("red", "blue")), ["a", "b", "<c>"])
+    audit = Audit(
+        pd.DataFrame(), pd.DataFrame(), ("careful",), {"probing": 7}, tables=(Section("Copies", ("None.",)),)
+    )
+    result = Result(
+        valuation, audit=audit, own_warnings=("few rows",), facts={"a": "has 1 row", "<c>": "has <2> rows"}
+    )
+    result = replace(result, before=None, others={"site": valuation}).paid_by(Terms(["900", "100"]))
+    page, text, html = render(result), repr(result), unescape(result._repr_html_())
+    console.show_result(result)
+    terminal = "".join(capsys.readouterr())
+    for section in sections(result):
+        for words in (*section.words, *(str(cell) for row in section.rows for cell in row)):
+            said = words[0].upper() + words[1:] if section.title == "Verdict" else words
+            assert said in unescape(page), section.title
+            assert section.technical or all(words in shown for shown in (text, html, terminal)), section.title
+    assert [each.title for each in sections(result) if each.technical] == [
+        "What was agreed", "What is certain", "How to check it", "Values and shares, with 95% intervals"
+    ]  # fmt: skip
+
+
+def test_a_page_for_competitors_says_nothing_of_single_players_or_of_the_data_of_others():
+    valuation = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])
+    single = Section("Passages", ("Some.",), ("row",), (("row 17",),), shows_players=True)
+    audit = Audit(pd.DataFrame(), pd.DataFrame(), tables=(single,))
+    result = Result(valuation, audit=audit, highlights=single, facts={"a": "has 3 errors"})
+    assert all(words in render(result) for words in ("row 17", "has 3 errors"))
+    assert not any(words in render(result, aggregate_only=True) for words in ("row 17", "has 3 errors"))
+
+
 def test_a_negative_value_is_explained_as_an_average_beside_the_score_without_it():
     valuation = fgsv.value(lambda masks: masks @ [1.0, 2.0, -0.5], ["a", "b", "c"])
     average = "A negative value means that, averaged over all selections of the data, adding these players lowered"
@@ -238,7 +274,7 @@ def test_the_first_page_is_dated_and_has_the_command_the_features_and_sorted_pay
     ):
         assert part in before, part
     assert before.index("625.00") < before.index("250.00") < before.index("125.00")
-    assert "settled: payments are exact" in before
+    assert "Settled: payments are exact" in before
     assert "<b>mid" not in html
     assert "<i>dose" not in html
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
