@@ -59,6 +59,11 @@ def show(table: pd.DataFrame | Section, title: str | None = None) -> None:
     if len(rows) > MOST_ROWS:
         console.file.writelines(_aligned([header, *rows]))
         return
+    console.print(_drawn(header, rows, console))
+
+
+def _drawn(header: list[str], rows: list[list[str]], console: Console) -> RichTable:
+    """Return a table that fits the console, which is made wider where it would lose names or digits."""
     columns = list(zip(header, *rows, strict=True))
     wraps = [not number or max(map(cell_len, cells)) > LONG for number, cells in enumerate(columns)]
     least = [
@@ -67,7 +72,7 @@ def show(table: pd.DataFrame | Section, title: str | None = None) -> None:
     ]
     gaps = len(least) - 1
     tight = console.width < sum(least) + 3 * gaps + 2
-    console.width = max(console.width, sum(least) + 2 * gaps)  # rich would drop names and digits
+    console.width = max(console.width, sum(least) + 2 * gaps)
     drawn = RichTable(
         header_style="bold", box=SIMPLE_HEAD, pad_edge=False, show_edge=not tight, collapse_padding=tight
     )
@@ -76,7 +81,7 @@ def show(table: pd.DataFrame | Section, title: str | None = None) -> None:
         drawn.add_column(Text(words), justify=justify, no_wrap=not wraps[number], overflow="fold", min_width=width)
     for row in rows:
         drawn.add_row(*map(Text, row))
-    console.print(drawn)
+    return drawn
 
 
 def _aligned(rows: list[list[str]]) -> Iterator[str]:

@@ -44,12 +44,8 @@ def shown(result: Result) -> list[Section]:
     return [section for section in sections(result) if not section.technical]
 
 
-def for_manager(result: Result) -> list[Section]:
-    """Return who is paid what, and how well that is known."""
-    return list(_for_manager(result))
-
-
-def _for_manager(result: Result) -> Iterator[Section]:
+def for_manager(result: Result) -> Iterator[Section]:
+    """Yield who is paid what, and how well that is known."""
     yield Section(VERDICT, result.verdict.sentences)
     if result.unpaid is not None:
         yield Section(REFUSED, (str(result.unpaid.reasons),))
@@ -75,12 +71,8 @@ def for_lawyer(result: Result) -> list[Section]:
     return [each for each in found if each.words or each.rows]
 
 
-def appendix(result: Result) -> list[Section]:
-    """Return everything else."""
-    return list(_appendix(result))
-
-
-def _appendix(result: Result) -> Iterator[Section]:
+def appendix(result: Result) -> Iterator[Section]:
+    """Yield everything else."""
     valuation, group = result.valuation, _group(result)
     if result.before is not None:
         yield then_and_now(compare_results(result.before, result, result.confidence))
