@@ -259,7 +259,7 @@ def test_a_large_budget_is_not_spent_on_one_part(monkeypatch):
     monkeypatch.setattr(table_audit, "MOST_EVALUATIONS", 1000)
     table = opened()
     found = audit_table(table, fgsv.exact(table.game, table.partition), AuditPlan.of(table, budget=20_000))
-    assert 500 < found.spent["prudence and stability"] <= 1000
+    assert 500 < found.spent["stability"] <= 1000
 
 
 def test_texts_have_times_too():

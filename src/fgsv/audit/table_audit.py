@@ -172,9 +172,9 @@ def audit_table(
         if payout is not None and valuation.outputs is None:
             sections += policy_sections(valuation, payout, plan.parts, seed)
         if table.game.n_players >= FEWEST_DIAGNOSED:
-            with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
+            with in_time("stability"), counted(spent, "stability", evaluator):
                 part = min(MOST_EVALUATIONS, LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4)
-                found = diagnose(access, table.partition, budget=part, seed=seed)
+                found = diagnose(access, budget=part, seed=seed)
                 sections.append(stability_section(found))
                 left -= found.n_evaluations
         audited = audit_through(
@@ -357,8 +357,8 @@ def remedy_section(
     ]
     if copies.ranks is not None:
         words.append(
-            "Or the provider that registered it first keeps it. Or nothing is left out, but a copy counts only together "
-            f"with the {what} registered first (precedence)."
+            "Or the provider that registered it first keeps it. Or nothing is left out, but a copy counts only "
+            f"together with the {what} registered first (precedence)."
         )
     cells = [
         [f"{share:+.2%} ± {half:.2%}" for share, half in zip(each.shares, each.half_width(confidence), strict=True)]
@@ -398,12 +398,6 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
 
 def stability_section(found: Diagnosis) -> Section:
     """Return how fast one player's effect falls with the size of a coalition, and what that implies."""
-    gains = found.split_gains
-    words = (
-        "The mean utility by size predicts that groups gain by splitting under GSV"
-        if (gains["gain"] > 0).mean() > 0.5
-        else "The mean utility by size does not predict that groups gain by splitting under GSV"
-    )
     slopes = {
         "effect of one player": (found.deletion, -1.0),
         "second-order differences": (found.second_order, -1.5),
@@ -413,9 +407,9 @@ def stability_section(found: Diagnosis) -> Section:
         (name, f"{slope.exponent:.2f} ± {slope.stderr:.2f}", f"{needed:g} or less", slope.verdict(needed))
         for name, (slope, needed) in slopes.items()
     )
-    if found.split_gains_stderr:
-        words += f" (from sampled sets of groups, with a standard error of at most {found.split_gains_stderr:.2g})"
-    words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
+    words = (
+        f"Exponents b of s^b by which quantities change with the size s, from {found.n_evaluations:,} evaluations:"
+    )
     failed = () if found.failures is None else (f"{found.failures}.",)
     columns = ("quantity", "exponent", "needed", "met")
-    return Section("Prudence and stability", (*failed, words), columns, rows, technical=True)
+    return Section("Stability", (*failed, words), columns, rows, technical=True)
