@@ -214,7 +214,7 @@ def test_an_audit_out_of_time_counts_what_it_used(monkeypatch):
     monkeypatch.setattr(table_audit, "value", interrupted)
     found = audit_table(table, valuation, AuditPlan.of(table))
     assert dict(found.spent)["what copying earns"] == 2 * 40
-    assert any("the audit lacks: what copying earns" in each for each in found.warnings)
+    assert any("before what copying earns was measured" in each for each in found.warnings)
 
 
 @pytest.mark.parametrize(("limit", "least", "most"), [(None, None, None), (1000, 400, 500)])
@@ -250,16 +250,6 @@ def test_the_valuations_of_remedies_are_expected_to_learn_as_the_run_did(monkeyp
 
     assert expected(market(2)) > 1000
     assert expected(market(2).query("provider != 'thief'")) < 100
-
-
-def test_a_large_budget_is_not_spent_on_one_part(monkeypatch):
-    from fgsv import diagnosis
-
-    monkeypatch.setattr(diagnosis, "MOST_EVALUATIONS", 1000)
-    monkeypatch.setattr(table_audit, "MOST_EVALUATIONS", 1000)
-    table = opened()
-    found = audit_table(table, fgsv.exact(table.game, table.partition), AuditPlan.of(table, budget=20_000))
-    assert 500 < found.spent["stability"] <= 1000
 
 
 def test_texts_have_times_too():

@@ -60,7 +60,7 @@ def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_pat
 def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, tmp_path, monkeypatch):
     monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
-    assert (code, "4 groups needs at least 2" in notes, "raise --audit-budget" in notes) == (2, True, True), notes
+    assert (code, "4 groups needs at least 1830" in notes, "raise --audit-budget" in notes) == (2, True, True), notes
     code, _, notes = fgsv_command("audit", train, *COLUMNS, "--parts", "two")
     assert (code, "'--parts': must be like 2,3,5" in notes) == (2, True), notes
     providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)

@@ -191,7 +191,7 @@ def audit_through(
     frame = pd.DataFrame(columns=COLUMNS_OF_GSV)
     spent: dict[str, int] = {}
     warnings = close_calls(valuation, confidence)
-    shells = Shells.nothing()
+    shells = Shells(pd.DataFrame(columns=COLUMNS_OF_ATTACKS), 0)
     missing = "everybody"
     before = evaluator.meter
     with suppress(OutOfTime):

@@ -17,11 +17,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from fgsv.audit.chance import Chance, compare
-from fgsv.checks import as_number, check_type
-from fgsv.data.test_rows import contents_with_target
+from fgsv.checks import as_number
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import some
 
 Rule = Literal["first", "share"]
 
@@ -170,7 +168,7 @@ def _links(exact: Ints, codes: Ints, near: Ints, likely: Masks) -> Ints:
     contents, first, held = np.unique(np.stack([exact, codes]), axis=1, return_index=True, return_inverse=True)
     held = first[held.ravel()]
     rows = pd.DataFrame({"content": contents[0], "provider": contents[1], "row": first})
-    rows = rows[likely.any(axis=1)[rows["provider"]]]
+    rows = rows[np.asarray(likely.any(axis=1))[rows["provider"]]]
     same = np.unique(rows["content"])
     alike = pd.DataFrame({"content": np.append(near[0], same), "other content": np.append(near[1], same)})
     pairs = rows.merge(alike, on="content").merge(rows.add_prefix("other "), on="other content")
@@ -280,16 +278,3 @@ def _table(
             "expected": np.nan if chance is None else chance.expected[one, other],
         }
     ).sort_values(["exact", "near"], ascending=False, ignore_index=True)
-
-
-def rows_in_both(train: pd.DataFrame, y: ArrayLike, test: pd.DataFrame, test_y: ArrayLike) -> int:
-    """Return how many test rows are also training rows, equal in features and target."""
-    for rows, targets, names in ((train, y, ("train", "y")), (test, test_y, ("test", "test_y"))):
-        check_type(rows, pd.DataFrame, f"{names[0]} as a data frame")
-        if np.shape(targets) != (len(rows),):
-            raise ValueError(f"{names[1]} must have a target for each of the {len(rows)} rows of {names[0]}")
-    lacking = [name for name in train.columns if name not in test.columns]
-    if lacking:
-        raise ValueError(f"test lacks columns that train has: {some(lacking)}")
-    trained = set(contents_with_target(train, y))
-    return sum(content in trained for content in contents_with_target(test[train.columns], test_y))

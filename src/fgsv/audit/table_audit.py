@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,6 @@ from fgsv.checks import whole_number
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.dataset import Dataset
 from fgsv.data.leaks import warnings_of_test_rows
-from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
 from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
@@ -40,12 +39,9 @@ MOST_OF_TEST = 0.5
 """Warn if a provider supplies more than this fraction of the test rows."""
 SPARE = 2048
 """The default budget's evaluations beyond the minimum: enough for the exact GSV of up to ten groups."""
-LEAST_OF_DIAGNOSIS = 400
 LEAST_OF_REMEDY = 50
 """Minimum coalitions by which a remedy is compared, each with and without it."""
 WHAT_COPYING_EARNS = "what copying earns"
-FEWEST_DIAGNOSED = 6
-"""Minimum players for a diagnosis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +72,13 @@ class AuditPlan:
             )
             copies = passages.copies
         else:
-            rows = table.inputs.numbers, dataset.target, row_owners(table)
-            named = dataset.test_hashes is None and not isinstance(table.inputs.X_test, pd.DataFrame)
+            rows = table.inputs.numbers, table.dataset.target, row_owners(table)
+            named = table.dataset.test_hashes is None and not isinstance(table.inputs.X_test, pd.DataFrame)
             test = (table.inputs.X_test, table.inputs.y_test) if named else None
             copies = find_copies(*rows, test=test, registered=dataset.registered)
             by_class = table.dataset.task == "classification" and dataset.units is None
             classes = table.dataset.target if by_class else None
-        least = LEAST_OF_DIAGNOSIS + least_budget(dataset.partition, parts=parts, classes=classes)
+        least = least_budget(dataset.partition, parts=parts, classes=classes)
         least += 2 * least_pairs(table) * n_remedies(copies)
         if budget is not None and whole_number(option("audit_budget"), budget) < least:
             n_groups = dataset.partition.n_groups
@@ -144,39 +140,27 @@ def audit_table(
     check_valuation(valuation)
     plan = plan or AuditPlan.of(table)
     spent: dict[str, int] = {}
-    out_of_time: list[str] = []
     sections = [copies_section(table, plan.copies)]
-    warnings_of_data = warnings_of_test(table)
+    warnings = warnings_of_test(table)
     if isinstance(table, Corpus) and plan.passages is not None:
         sections += passage_sections(table.dataset, plan.passages)
-        warnings_of_data += warnings_of_test_texts(table.dataset, plan.passages)
+        warnings += warnings_of_test_texts(table.dataset, plan.passages)
     left = plan.default_budget if plan.budget is None else plan.budget
-
-    @contextmanager
-    def in_time(part: str) -> Iterator[None]:
-        try:
-            yield
-        except OutOfTime:
-            out_of_time.append(part)
 
     opened = Evaluator(as_game(table.game)) if evaluator is None else nullcontext(evaluator)
     with opened as evaluator, evaluator.within(max_seconds):
         access = weighted(evaluator, table.weights)
         if plan.copies.n_copies:
             pairs = plan.pairs(valuation)
-            with in_time(WHAT_COPYING_EARNS):
+            try:
                 compared = compared_shares(table, access, valuation, plan.copies, pairs, seed, spent)
                 sections.append(remedy_section(table, plan.copies, valuation, compared, confidence))
+            except OutOfTime:
+                warnings.append(f"time ran out before {WHAT_COPYING_EARNS} was measured: allow more time")
             fixed = 2 * plan.least_pairs * n_remedies(plan.copies)
             left -= fixed if plan.budget is None else sum(spent.values())
         if payout is not None and valuation.outputs is None:
             sections += policy_sections(valuation, payout, plan.parts, seed)
-        if table.game.n_players >= FEWEST_DIAGNOSED:
-            with in_time("stability"), counted(spent, "stability", evaluator):
-                part = min(MOST_EVALUATIONS, LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4)
-                found = diagnose(access, budget=part, seed=seed)
-                sections.append(stability_section(found))
-                left -= found.n_evaluations
         audited = audit_through(
             access,
             valuation,
@@ -186,12 +170,9 @@ def audit_table(
             confidence=confidence,
             seed=seed,
         )
-    warnings = [*warnings_of_data, *audited.warnings]
-    if out_of_time:
-        warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(
         audited,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *audited.warnings),
         spent={**audited.spent, **spent},
         budget=plan.budget,
         tables=tuple(sections),
@@ -394,22 +375,3 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
             tuple((row.group, f"{row.way}, into {row.parts}", f"{row.gain:,}") for row in gains.itertuples()),
         )
     ]
-
-
-def stability_section(found: Diagnosis) -> Section:
-    """Return how fast one player's effect falls with the size of a coalition, and what that implies."""
-    slopes = {
-        "effect of one player": (found.deletion, -1.0),
-        "second-order differences": (found.second_order, -1.5),
-        "... their 99th percentile": (found.second_order_extreme, -1.5),
-    }
-    rows = tuple(
-        (name, f"{slope.exponent:.2f} ± {slope.stderr:.2f}", f"{needed:g} or less", slope.verdict(needed))
-        for name, (slope, needed) in slopes.items()
-    )
-    words = (
-        f"Exponents b of s^b by which quantities change with the size s, from {found.n_evaluations:,} evaluations:"
-    )
-    failed = () if found.failures is None else (f"{found.failures}.",)
-    columns = ("quantity", "exponent", "needed", "met")
-    return Section("Stability", (*failed, words), columns, rows, technical=True)
