@@ -42,7 +42,8 @@ def measure(budget: int, others: int) -> pd.DataFrame:
 
     def share(rows: pd.DataFrame, split_seed: int) -> float:
         table = fgsv.open_table(rows, group="provider", target="y", split_seed=split_seed)
-        return float(fgsv.value(table.game, table.partition, budget=budget)["west"].share)
+        valuation = fgsv.value(table.game, table.partition, budget=budget)
+        return float(valuation.shares()[valuation.names.index("west")])
 
     return pd.DataFrame(
         {
@@ -59,7 +60,7 @@ def measure(budget: int, others: int) -> pd.DataFrame:
 def main() -> None:
     """Run the benchmark, print its table and write it."""
     parser = argparse.ArgumentParser("chosen", description=__doc__)
-    parser.add_argument("--budget", type=int, default=1000, help="evaluations of a valuation")
+    parser.add_argument("--budget", type=int, default=4000, help="evaluations of a valuation")
     parser.add_argument("--others", type=int, default=5, help="other split seeds")
     options = parsed(parser, "chosen")
     table = measure(options.budget, options.others)
