@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds bench-errors bench-attacks
+.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds bench-errors bench-attacks bench-innocents bench-chosen
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -36,6 +36,12 @@ bench-cost: .venv/test  ## seconds to a given error where large coalitions cost 
 
 bench-attacks: .venv/test  ## what attacks earn under six rules, and what remedies cost honest twins
 	$(PY) -m benchmarks attacks
+
+bench-innocents: .venv/test  ## whom the search for copies accuses by chance, and which copies it finds
+	$(PY) -m benchmarks innocents
+
+bench-chosen: .venv/test  ## what a provider earns that knows the split seed and chooses its test rows
+	$(PY) -m benchmarks chosen
 
 bench-product: .venv/test  ## start-up, a file of 100,000 rows, the size of the report
 	$(PY) -m benchmarks product
