@@ -71,7 +71,7 @@ def run(
             "fingerprint": "log loss",
         }
         exact = fgsv.federated.value(log, score, budget=2 ** len(consortium), **known)
-        by_round = fgsv.federated.by_round(log, score, budget=2 ** len(consortium), **known)
+        by_round = fgsv.federated.value(log, score, budget=2 ** len(consortium), by_round=True, **known)
         say(f"exact contributions: {exact.n_evaluations:,} coalitions")
         estimates = compared(exact, log, score, known, seeds, budget)
         this = log.read(ROUNDS)

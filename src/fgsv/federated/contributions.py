@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.checks import as_list, check_type, whole_number
+from fgsv.checks import as_list
 from fgsv.federated.log import Arrays, LogError, Player, Round, RoundLog
 from fgsv.game import Game
 from fgsv.methods.finite_difference import FiniteDifference
 from fgsv.running import run
-from fgsv.running.signatures import same_arguments
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
 from fgsv.words import some
@@ -26,7 +24,9 @@ Aggregate = Callable[[Arrays, Sequence[Arrays], Floats], Arrays]
 MEANS = ("FedAvg", "FedProx")
 """Aggregations whose next global model is the weighted mean."""
 ROUNDINGS = 32
-"""A round is reproduced if it differs by no more than so many roundings of its largest numbers."""
+"""How many times the rounding of a model a reproduced one may differ from it."""
+OF_CHANGE = 2e-3
+"""By how much of the largest change it may differ, which allows for changes in half precision."""
 STACK_BYTES = 2**26
 """Bytes of the models that are made at a time."""
 
@@ -59,6 +59,7 @@ def value(
     *,
     groups: Mapping[str, Any] | None = None,
     rounds: str | Sequence[int] = "all",
+    by_round: bool = False,
     aggregate: Aggregate | None = None,
     stacked: bool = False,
     fingerprint: str | None = None,
@@ -79,7 +80,8 @@ def value(
             minus a loss: it changes with every update, which an accuracy does not.
         groups: The institution of each client, as a mapping; clients that it leaves out are their own. Default: each
             client is valued for itself. A client's shards are its players.
-        rounds: Numbers of the rounds to value. Default: all.
+        rounds: Numbers of the rounds to value. Clients who were in none of them are left out. Default: all.
+        by_round: Whether to return each round's contributions, as outputs of the valuation, rather than their sum.
         aggregate: How the run aggregated, if not by the weighted mean: see `weighted_mean` for arguments and result.
         stacked: Whether `evaluate` takes many models at once: arrays with one more axis, in front, to (m,) scores.
         fingerprint: What identifies `evaluate` and its data in a ledger, such as "log loss, test set 3".
@@ -103,41 +105,23 @@ def value(
         (('north', 'south'), [3.75, 0.0])
 
     """
-    valuation = by_round(
-        log,
-        evaluate,
-        groups=groups,
-        rounds=rounds,
-        aggregate=aggregate,
-        stacked=stacked,
-        fingerprint=fingerprint,
-        **options,
-    )
-    return valuation.combined(np.ones(len(valuation.outputs or ())))
-
-
-@same_arguments(value)
-def by_round(
-    log: RoundLog | str | Path,
-    evaluate: Callable[[Arrays], Any],
-    *,
-    groups: Mapping[str, Any] | None,
-    rounds: str | Sequence[int],
-    aggregate: Aggregate | None,
-    stacked: bool,
-    fingerprint: str | None,
-    options: Mapping[str, Any],
-) -> Valuation:
-    """Return the contributions in each round, as outputs of one valuation; the arguments are those of `value`."""
     if isinstance(options.get("method"), FiniteDifference) or options.get("method") == FiniteDifference.name:
         raise ValueError(
             "contributions need the value of each player: choose a method other than 'finite_difference'"
         )
-    played = game(log, evaluate, rounds=rounds, aggregate=aggregate, stacked=stacked, fingerprint=fingerprint)
+    played = game(
+        log,
+        evaluate,
+        rounds=rounds,
+        by_round=by_round,
+        aggregate=aggregate,
+        stacked=stacked,
+        fingerprint=fingerprint,
+    )
     scores = played.function
     assert isinstance(scores, _Scores)
     valuation = run.value(played, _owners(scores.players, groups), **options)
-    return _with_exact_zeros(valuation, scores.active)
+    return _with_exact_zeros(valuation, scores.active if by_round else scores.active.any(axis=1, keepdims=True))
 
 
 def game(
@@ -145,17 +129,19 @@ def game(
     evaluate: Callable[[Arrays], Any],
     *,
     rounds: str | Sequence[int] = "all",
+    by_round: bool = False,
     aggregate: Aggregate | None = None,
     stacked: bool = False,
     fingerprint: str | None = None,
 ) -> Game:
-    """Return the game of a federated run: its players are the clients, or their shards, its outputs the rounds.
+    """Return the game of a federated run, whose players are the clients, or their shards.
 
+        U(S) = sum over rounds r of U_r(S)
         U_r(S) = score(w_r + sum over k in S of (weight_k / sum of all weights) change_k)
 
     An absent client counts as one that changed nothing: the weights are those of the whole round. Every file of the
-    log is checked first, and that each round's updates give the next round's global model. `value` sums the rounds.
-    The arguments are those of `value`.
+    log is checked first, and that each round's updates give the next round's global model. The arguments are those of
+    `value`; with `by_round` the outputs are U_r.
 
     Examples:
         >>> import tempfile
@@ -172,26 +158,27 @@ def game(
         if not callable(given):
             raise TypeError(f"{name} must be a function, got {type(given).__name__}")
     chosen = _chosen(log, rounds)
-    players: dict[Player, set[int]] = {}
-    digest = hashlib.sha256()
-    for number in chosen:
+    active: dict[Player, list[bool]] = {}
+    digest = hashlib.sha256(b"by round" if by_round else b"sum")
+    for place, number in enumerate(chosen):
         this = log.read(number)
-        rule = _rule(this, aggregate)
-        later = [each for each in log.rounds if each > number]
-        if later:
-            _check_next(this, log.read(later[0]), rule)
-        for player in this.players:
-            players.setdefault(player, set())
-        for player in this.active:
-            players[player].add(number)
-        digest.update(json.dumps([number, log.digest(number)]).encode())
-    scores = _Scores(log, tuple(chosen), tuple(sorted(players)), evaluate, aggregate, stacked)
-    active = np.array([[number in players[player] for number in chosen] for player in scores.players])
+        digest.update(this.sha256.encode())
+        if aggregate is None and this.aggregation not in MEANS:
+            raise LogError(
+                f"round {number} was aggregated by {this.aggregation!r:.100}: give aggregate=, a function that does "
+                "the same; fgsv.federated.weighted_mean if it is the weighted mean"
+            )
+        for following in [later for later in log.rounds if later > number][:1]:
+            _check_next(this, log.read(following), aggregate or weighted_mean)
+        for player, change, weight in zip(this.players, this.updates, this.weights, strict=True):
+            changes = (weight > 0 or aggregate is not None) and any(array.any() for array in change.values())
+            active.setdefault(player, [False] * len(chosen))[place] = changes
+    players = sorted(active)
     return Game(
-        replace(scores, active=active),
-        len(scores.players),
-        outputs=tuple(f"round {number}" for number in chosen),
-        weights=(1.0,) * len(chosen),
+        _Scores(log, chosen, players, np.array([active[p] for p in players]), evaluate, aggregate, stacked, by_round),
+        len(players),
+        outputs=tuple(f"round {number}" for number in chosen) if by_round else None,
+        weights=(1.0,) * len(chosen) if by_round else None,
         fingerprint=None
         if fingerprint is None
         else hashlib.sha256(digest.digest() + fingerprint.encode()).hexdigest(),
@@ -201,33 +188,38 @@ def game(
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """The scores of the coalitions' models in each round: (m, n) to (m, R). A round is in memory at a time."""
+    """The scores of the coalitions' models: (m, n) to (m,), or (m, R) by round. A round is in memory at a time."""
 
     log: RoundLog
-    rounds: tuple[int, ...]
-    players: tuple[Player, ...]
+    rounds: list[int]
+    players: list[Player]
+    active: Masks
+    """(n, R): whether a player changed something in a round."""
     evaluate: Callable[[Arrays], Any]
     aggregate: Aggregate | None
     stacked: bool
-    active: Masks | None = None
-    """(n, R): whether a player changed something in a round."""
+    by_round: bool
 
     def __call__(self, masks: Masks) -> Floats:
-        return np.stack([self._round(self.log.read(number), masks) for number in self.rounds], axis=1)
+        scores = np.stack([self._round(self.log.read(number), masks) for number in self.rounds], axis=1)
+        return scores if self.by_round else scores.sum(axis=1)
 
     def _round(self, this: Round, masks: Masks) -> Floats:
         """Return (m,) the scores in one round; coalitions that differ in absent players are scored once."""
         places = [self.players.index(player) for player in this.players]
         different, place = np.unique(masks[:, places], axis=0, return_inverse=True)
-        size = sum(array.size for array in this.before.values())
-        step = max(1, STACK_BYTES // (8 * size))
+        step = max(1, STACK_BYTES // (8 * sum(array.size for array in this.before.values())))
         parts = [self._scored(this, different[start : start + step]) for start in range(0, len(different), step)]
         return np.concatenate(parts)[place.ravel()]
 
     def _scored(self, this: Round, masks: Masks) -> Floats:
         """Return the scores of these coalitions' models."""
         models = _means(this, masks) if self.aggregate is None else _aggregates(this, masks, self.aggregate)
-        typed = {name: _as_type(array, this.before[name].dtype) for name, array in models.items()}
+        kinds = {name: array.dtype for name, array in this.before.items()}
+        typed = {
+            name: (np.rint(array) if kinds[name].kind in "biu" else array).astype(kinds[name])
+            for name, array in models.items()
+        }
         if self.stacked:
             return np.asarray(self.evaluate(typed), dtype=float).reshape(len(masks))
         each = ({name: array[row] for name, array in typed.items()} for row in range(len(masks)))
@@ -247,58 +239,39 @@ def _means(this: Round, masks: Masks) -> Arrays:
 def _aggregates(this: Round, masks: Masks, aggregate: Aggregate) -> Arrays:
     """Return the models of coalitions, stacked, by the user's own rule."""
     nothing = {name: np.zeros(array.shape) for name, array in this.before.items()}
-    models = []
-    for mask in masks:
-        changes = [change if inside else nothing for inside, change in zip(mask, this.updates, strict=True)]
-        models.append(aggregate(this.before, changes, this.weights))
+    models = [
+        aggregate(
+            this.before,
+            [change if inside else nothing for inside, change in zip(mask, this.updates, strict=True)],
+            this.weights,
+        )
+        for mask in masks
+    ]
     return {name: np.stack([np.asarray(model[name]) for model in models]) for name in this.before}
 
 
-def _as_type(array: np.ndarray, kind: np.dtype[Any]) -> np.ndarray:
-    return (np.rint(array) if kind.kind in "biu" else array).astype(kind)
-
-
 def _chosen(log: RoundLog, rounds: str | Sequence[int]) -> list[int]:
-    """Return the rounds to value, all of one run."""
+    """Return the rounds to value."""
     found = log.rounds
-    if not found:
-        raise LogError(f"there is no round in {log.folder}")
-    if isinstance(rounds, str) and rounds == "all":
-        return found
-    listed = as_list(rounds, 'rounds must be "all" or a list of numbers')
-    chosen = sorted({whole_number("each of rounds", number) for number in listed})
-    if missing := [number for number in chosen if number not in found]:
-        raise ValueError(f"rounds {some(missing)} are not in the log, which has {some(found)}")
-    if not chosen:
-        raise ValueError("rounds is empty")
-    return chosen
-
-
-def _rule(this: Round, aggregate: Aggregate | None) -> Aggregate:
-    """Return how a round was aggregated, or raise an error if only the user can know."""
-    if aggregate is None and this.aggregation not in MEANS:
+    listed = (
+        found if isinstance(rounds, str) and rounds == "all" else as_list(rounds, 'rounds must be "all" or a list')
+    )
+    if not listed or not {*listed} <= {*found}:
         raise LogError(
-            f"round {this.number} was aggregated by {this.aggregation!r:.100}: give aggregate=, a function that "
-            "does the same; fgsv.federated.weighted_mean if it is the weighted mean"
+            f"rounds {some(listed) or 'to value'} are not all in {log.folder}: it has {some(found) or 'none'}"
         )
-    return weighted_mean if aggregate is None else aggregate
+    return sorted({*listed})
 
 
 def _check_next(this: Round, following: Round, aggregate: Aggregate) -> None:
     """Raise an error unless a round's updates give the next round's global model, but for rounding."""
     if following.run != this.run:
-        raise LogError(
-            f"round {following.number} is of another run, {following.run!r:.100}, than round {this.number}, "
-            f"{this.run!r:.100}"
-        )
+        raise LogError(f"rounds {this.number} and {following.number} are of different runs")
     made = aggregate(this.before, this.updates, this.weights)
-    for name, array in following.before.items():
-        if array.dtype.kind != "f" or name not in made:
-            continue
+    for name, array in {n: a for n, a in following.before.items() if a.dtype.kind == "f"}.items():
         gap = np.abs(made[name] - array.astype(float)).max(initial=0.0)
         largest = max(np.abs(change[name]).max(initial=0.0) for change in this.updates)
-        allowed = ROUNDINGS * (np.finfo(array.dtype).eps * np.abs(array).max(initial=0.0) + this.rounding * largest)
-        if not gap <= allowed:
+        if not gap <= ROUNDINGS * np.finfo(array.dtype).eps * np.abs(array).max(initial=0.0) + OF_CHANGE * largest:
             raise LogError(
                 f"the updates of round {this.number} do not give the global model of round {following.number}: "
                 f"{name!r:.100} differs by {gap:.2g}. The run aggregated in another way (give aggregate=), a round "
@@ -308,13 +281,12 @@ def _check_next(this: Round, following: Round, aggregate: Aggregate) -> None:
 
 def _owners(players: Sequence[Player], groups: Mapping[str, Any] | None) -> list[Any]:
     """Return the group of each player."""
-    if groups is None:
-        groups = {}
-    check_type(groups, Mapping, "a mapping from clients to institutions as groups")
-    clients = [client for client, _ in players]
-    if unknown := [name for name in groups if name not in clients]:
-        raise ValueError(f"groups names {some(map(repr, unknown))}, but the clients are {some(sorted({*clients}))}")
-    return [groups.get(client, client) for client in clients]
+    owners = {client: client for client, _ in players} | dict(groups or {})
+    if unknown := owners.keys() - {client for client, _ in players}:
+        raise ValueError(
+            f"groups names {some(sorted(unknown))}, but the clients are {some(sorted(owners.keys() - unknown))}"
+        )
+    return [owners[client] for client, _ in players]
 
 
 def _with_exact_zeros(valuation: Valuation, active: Masks) -> Valuation:
@@ -323,14 +295,14 @@ def _with_exact_zeros(valuation: Valuation, active: Masks) -> Valuation:
     Their true values are 0, so what sampling gave them is an error: the others share it equally, in values and in
     deviations, which keeps sums, and errors right.
     """
-    n_active = np.maximum(active.sum(axis=0), 1)
 
-    def corrected(values: Floats) -> Floats:
-        misplaced = np.where(active, 0, values).sum(axis=-2, keepdims=True) / n_active
+    def corrected(values: Any) -> Any:
+        misplaced = np.where(active, 0, values).sum(axis=-2, keepdims=True) / np.maximum(active.sum(axis=0), 1)
         return np.where(active, values + misplaced, 0).astype(values.dtype)
 
-    assert valuation.player_values is not None
-    parts = {"player_values": corrected(valuation.player_values)}
+    given = valuation.player_values
+    assert given is not None
+    parts = {"player_values": corrected(given.reshape(active.shape)).reshape(given.shape)}
     if valuation.deviations is not None:
         parts["deviations"] = corrected(valuation.deviations)
     return replace(valuation, **parts).regroup(valuation.partition)

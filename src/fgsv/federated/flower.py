@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fgsv.federated.log import Arrays, LogError, Player, RoundLog
-
-WEIGHT = "num-examples"
-"""The metric by which Flower weighs clients unless the strategy names another."""
 
 
 class FlowerLog:
@@ -18,8 +16,8 @@ class FlowerLog:
 
     It keeps the global model of `configure_train` and the replies of `aggregate_train`, and leaves everything to the
     strategy, so a run has the same bits as without it. A round that cannot be logged gives a warning, and the
-    training goes on. A reply may have several array records, one per shard, and a metric record of the same name for
-    each: then the strategy gets their weighted mean.
+    training goes on. A reply may have several array records, one for each shard, and their weights in its metric
+    record, by the names of these: then the strategy gets their weighted mean.
 
     Args:
         strategy: Any strategy.
@@ -42,19 +40,21 @@ class FlowerLog:
     def __init__(
         self, strategy: Any, folder: str | Path, *, names: Callable[[Any], str] | None = None, **options: Any
     ) -> None:
-        settings = {name: each for name, each in vars(strategy).items() if isinstance(each, str | int | float)}
-        kind = type(strategy).__name__
         self.strategy = strategy
-        self.log = RoundLog(folder, **({"aggregation": kind, "settings": settings} | options))
+        self.log = RoundLog(
+            folder,
+            aggregation=type(strategy).__name__,
+            settings={name: each for name, each in vars(strategy).items() if isinstance(each, str | int | float)},
+            **options,
+        )
         self.log.check_run()
         self._names = names or (lambda reply: str(reply.metadata.src_node_id))
+        self._weighted_by = getattr(strategy, "weighted_by_key", "num-examples")
         self._earlier = max(self.log.rounds, default=0)  # of a run that continues
         self._global: Arrays = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name == "strategy":  # not yet there, as in an unpickled copy
-            raise AttributeError(name)
-        return getattr(self.strategy, name)
+        return getattr(vars(self)["strategy"], name)
 
     def start(self, *arguments: Any, **options: Any) -> Any:
         """Run the rounds as the strategy does."""
@@ -66,44 +66,42 @@ class FlowerLog:
         return self.strategy.configure_train(server_round, arrays, config, grid)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> Any:
-        """Log the replies, once the strategy has aggregated them."""
+        """Do what the strategy does, and log the replies if they were aggregated."""
         replies = list(replies)
-        number = self._earlier + server_round
-        received = None
-        try:
-            received = self._received(replies)  # before the strategy, which may change them
-        except Exception as error:
-            _warn(number, error)
-        for reply in replies:
-            if not reply.has_error() and len(reply.content.array_records) > 1:
+        answers = [reply for reply in replies if not reply.has_error()]
+        received: dict[Player, tuple[Arrays, float]] = {}
+        with _reported(self._earlier + server_round):
+            received = self._received(answers)  # before the strategy, which may change them
+        for reply in answers:
+            if len(reply.content.array_records) > 1:
                 _merge(reply, self._weighted_by)
         result = self.strategy.aggregate_train(server_round, replies)
-        if result[0] is not None and received is not None:
-            try:
-                self.log.write(self._global, *received, number=number)
-            except Exception as error:
-                _warn(number, error)
+        if result[0] is not None and received:
+            updates = {player: arrays for player, (arrays, _) in received.items()}
+            weights = {player: weight for player, (_, weight) in received.items()}
+            with _reported(self._earlier + server_round):
+                self.log.write(self._global, updates, weights, number=self._earlier + server_round)
         return result
 
-    @property
-    def _weighted_by(self) -> str:
-        return getattr(self.strategy, "weighted_by_key", WEIGHT)
-
-    def _received(self, replies: list[Any]) -> tuple[dict[Player, Arrays], dict[Player, float]]:
+    def _received(self, answers: list[Any]) -> dict[Player, tuple[Arrays, float]]:
         """Return the arrays and the weight of each reply, or of each of its shards."""
-        updates, weights = {}, {}
-        for reply in replies:
-            if reply.has_error():
-                continue
-            client, metrics = self._names(reply), reply.content.metric_records
-            several = len(reply.content.array_records) > 1
-            for key, arrays in reply.content.array_records.items():
-                player = (client, key if several else "")
-                if player in updates:
-                    raise LogError(f"two replies are of client {client!r:.100}")
-                updates[player] = _arrays_of(arrays)
-                weights[player] = (metrics[key] if several else next(iter(metrics.values())))[self._weighted_by]
-        return updates, weights
+        received: dict[Player, tuple[Arrays, float]] = {}
+        for reply in answers:
+            for shard, (arrays, weight) in _shards_of(reply.content, self._weighted_by).items():
+                player = (self._names(reply), shard)
+                if player in received:
+                    raise LogError(f"two replies are of client {player[0]!r:.100}")
+                received[player] = _arrays_of(arrays), weight
+        return received
+
+
+@contextmanager
+def _reported(number: int) -> Iterator[None]:
+    """Warn of an error in the block: a round that is not logged does not end the training."""
+    try:
+        yield
+    except Exception as error:
+        warnings.warn(f"round {number} was not logged: {error}", RuntimeWarning, stacklevel=4)
 
 
 def _arrays_of(record: Any) -> Arrays:
@@ -111,17 +109,22 @@ def _arrays_of(record: Any) -> Arrays:
     return {name: array.numpy().copy() for name, array in record.items()}
 
 
+def _shards_of(content: Any, weighted_by: str) -> dict[str, tuple[Any, float]]:
+    """Return the arrays and the weight of each shard in a reply; of a client that is not cut, there is one."""
+    metrics = next(iter(content.metric_records.values()))
+    if len(content.array_records) == 1:
+        return {"": (*content.array_records.values(), metrics[weighted_by])}
+    return {shard: (arrays, metrics[shard]) for shard, arrays in content.array_records.items()}
+
+
 def _merge(reply: Any, weighted_by: str) -> None:
     """Give a reply of several shards the form that strategies expect: the weighted mean, and the sum of weights."""
     from flwr.app import Array, ArrayRecord, MetricRecord, RecordDict
 
-    weights = {key: reply.content.metric_records[key][weighted_by] for key in reply.content.array_records}
-    total = sum(weights.values())
-    parts = [(weights[key] / total, _arrays_of(record)) for key, record in reply.content.array_records.items()]
-    mean = {name: sum(part * arrays[name].astype(float) for part, arrays in parts) for name in parts[0][1]}
-    record = ArrayRecord({name: Array(each.astype(parts[0][1][name].dtype)) for name, each in mean.items()})
-    reply.content = RecordDict({"arrays": record, "metrics": MetricRecord({weighted_by: total})})
-
-
-def _warn(number: int, error: Exception) -> None:
-    warnings.warn(f"round {number} was not logged: {error}", RuntimeWarning, stacklevel=3)
+    parts = [(weight, _arrays_of(arrays)) for arrays, weight in _shards_of(reply.content, weighted_by).values()]
+    total = sum(weight for weight, _ in parts)
+    mean = {
+        name: Array(sum(weight / total * arrays[name].astype(float) for weight, arrays in parts).astype(first.dtype))
+        for name, first in parts[0][1].items()
+    }
+    reply.content = RecordDict({"arrays": ArrayRecord(mean), "metrics": MetricRecord({weighted_by: total})})

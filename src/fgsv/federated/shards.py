@@ -39,19 +39,10 @@ def shards(rows: Sequence[Any] | np.ndarray, *, size: int, key: bytes) -> list[I
     check_type(key, bytes, "bytes as key", "secrets.token_bytes(16) draws some")
     if not 16 <= len(key) <= 64:
         raise ValueError(f"key must have 16 to 64 bytes, got {len(key)}")
-    contents = [_bytes_of(row) for row in rows]
-    digests = [hashlib.blake2b(content, key=key).digest() for content in contents]
+    texts = (row.encode("utf-8", "surrogatepass") if isinstance(row, str) else row for row in rows)
+    contents = [np.asarray(row) for row in texts]
+    if any(content.dtype.hasobject for content in contents):
+        raise TypeError("rows must hold numbers, texts or bytes")
+    digests = [hashlib.blake2b(content.tobytes(), key=key).digest() for content in contents]
     order = sorted(range(len(digests)), key=digests.__getitem__)
     return [np.array(order[start : start + size]) for start in range(0, len(order), size)]
-
-
-def _bytes_of(row: Any) -> bytes:
-    """Return the contents of a row, as every client hashes them."""
-    if isinstance(row, bytes):
-        return row
-    if isinstance(row, str):
-        return row.encode("utf-8", "surrogatepass")
-    array = np.asarray(row)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"rows must hold numbers, texts or bytes, got a row of type {array.dtype}")
-    return array.tobytes()
