@@ -219,7 +219,6 @@ def federate_with_flower(consortium: Consortium, log: RoundLog, model: Arrays) -
     client_app, server_app = ClientApp(), ServerApp()
     last: Arrays = {}
 
-    @client_app.train()
     def train(message: Message, context: Context) -> Message:
         number = int(context.node_config["partition-id"])
         _, (train, rows) = clients[number]
@@ -231,7 +230,6 @@ def federate_with_flower(consortium: Consortium, log: RoundLog, model: Arrays) -
     def name_of(reply: Message) -> str:
         return clients[int(reply.content["metrics"]["number"])][0][0]
 
-    @server_app.main()
     def main(grid: Grid, context: Context) -> None:
         n = len(clients)
         strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=n, min_available_nodes=n)
@@ -244,6 +242,8 @@ def federate_with_flower(consortium: Consortium, log: RoundLog, model: Arrays) -
 
         return {name: Array(array) for name, array in model.items()}
 
+    client_app.train()(train)
+    server_app.main()(main)
     resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server_app, client_app, num_supernodes=len(clients), backend_config=resources)
     return last
@@ -335,7 +335,7 @@ def figure(by_round: fgsv.Valuation) -> Any:
     special = {FREE_RIDER: " (free-rider)", MISLABELLED: " (wrong labels)", SPLIT: " (two clients)"}
     for name, values in zip(by_round.names, by_round.values, strict=True):
         style = "--" if name in special else "-"
-        axes.plot(numbers, values, style, marker=".", label=f"{name}{special.get(name, '')}")
+        axes.plot(numbers, values, style, marker=".", label=f"{name}{special.get(str(name), '')}")
     axes.axhline(0, color="black", linewidth=0.5)
     axes.set(xlabel="round", ylabel="contribution to the log loss, in nats", xticks=numbers)
     axes.legend(fontsize="small", ncols=2)

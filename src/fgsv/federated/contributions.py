@@ -13,7 +13,6 @@ import numpy as np
 from fgsv.checks import as_list
 from fgsv.federated.log import Arrays, LogError, Player, Round, RoundLog
 from fgsv.game import Game
-from fgsv.methods.finite_difference import FiniteDifference
 from fgsv.running import run
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
@@ -105,10 +104,8 @@ def value(
         (('north', 'south'), [3.75, 0.0])
 
     """
-    if isinstance(options.get("method"), FiniteDifference) or options.get("method") == FiniteDifference.name:
-        raise ValueError(
-            "contributions need the value of each player: choose a method other than 'finite_difference'"
-        )
+    if "finite_difference" in (options.get("method"), getattr(options.get("method"), "name", None)):
+        raise ValueError("contributions need the value of each player, which the method 'finite_difference' has not")
     played = game(
         log,
         evaluate,
@@ -121,7 +118,7 @@ def value(
     scores = played.function
     assert isinstance(scores, _Scores)
     valuation = run.value(played, _owners(scores.players, groups), **options)
-    return _with_exact_zeros(valuation, scores.active if by_round else scores.active.any(axis=1, keepdims=True))
+    return _with_exact_zeros(valuation, scores.active)
 
 
 def game(
@@ -175,7 +172,16 @@ def game(
             active.setdefault(player, [False] * len(chosen))[place] = changes
     players = sorted(active)
     return Game(
-        _Scores(log, chosen, players, np.array([active[p] for p in players]), evaluate, aggregate, stacked, by_round),
+        _Scores(
+            log,
+            chosen,
+            players,
+            np.array([active[player] if by_round else [any(active[player])] for player in players]),
+            evaluate,
+            aggregate,
+            stacked,
+            by_round,
+        ),
         len(players),
         outputs=tuple(f"round {number}" for number in chosen) if by_round else None,
         weights=(1.0,) * len(chosen) if by_round else None,
@@ -194,7 +200,7 @@ class _Scores:
     rounds: list[int]
     players: list[Player]
     active: Masks
-    """(n, R): whether a player changed something in a round."""
+    """(n, R), or (n, 1): whether a player changed something in a round, or in any."""
     evaluate: Callable[[Arrays], Any]
     aggregate: Aggregate | None
     stacked: bool

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fgsv.federated.log import Arrays, LogError, Player, RoundLog
 
 
@@ -124,7 +126,7 @@ def _merge(reply: Any, weighted_by: str) -> None:
     parts = [(weight, _arrays_of(arrays)) for arrays, weight in _shards_of(reply.content, weighted_by).values()]
     total = sum(weight for weight, _ in parts)
     mean = {
-        name: Array(sum(weight / total * arrays[name].astype(float) for weight, arrays in parts).astype(first.dtype))
+        name: Array(np.sum([weight / total * arrays[name] for weight, arrays in parts], axis=0).astype(first.dtype))
         for name, first in parts[0][1].items()
     }
     reply.content = RecordDict({"arrays": ArrayRecord(mean), "metrics": MetricRecord({weighted_by: total})})
