@@ -1,4 +1,4 @@
-"""Shards: fixed pieces of a client's rows, which stay the same when the client splits along them."""
+"""Cutting a client's rows into shards, which stay the same when the client splits along them."""
 
 from __future__ import annotations
 
