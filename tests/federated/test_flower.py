@@ -102,6 +102,12 @@ def test_a_round_that_cannot_be_logged_gives_a_warning_and_the_training_goes_on(
     assert RoundLog(tmp_path).rounds == []
 
 
+def test_a_round_that_the_strategy_does_not_aggregate_is_not_logged(tmp_path):
+    undecided = type("FedAvg", (FedAvg,), {"aggregate_train": lambda self, number, replies: (None, None)})
+    FlowerLog(undecided(), tmp_path).start(ROUNDS)
+    assert RoundLog(tmp_path).rounds == []
+
+
 def test_names_may_come_from_replies(tmp_path):
     FlowerLog(FedAvg(), tmp_path, names=lambda each: f"clinic {each.metadata.src_node_id}").start(ROUNDS[:1])
     assert RoundLog(tmp_path).read(1).players == (("clinic 7", ""), ("clinic 8", ""))
