@@ -209,6 +209,12 @@ def test_rounds_of_another_run_and_bad_arguments_are_named(log, tmp_path):
         (log, {"rounds": []}, LogError, "rounds to value are not all in"),
         (log, {"rounds": "last"}, TypeError, 'rounds must be "all" or a list'),
         (log, {"groups": {"z": "north"}}, ValueError, "groups names z, but the clients are a, b"),
+        (
+            log,
+            {"groups": ["north"] * 6},
+            TypeError,
+            "expected a mapping from clients to institutions as groups, got list",
+        ),
         (log, {"method": "finite_difference"}, ValueError, "value of each player"),
         (log, {"aggregate": "mean"}, TypeError, "aggregate must be a function, got str"),
     ):

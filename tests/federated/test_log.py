@@ -35,6 +35,7 @@ def test_what_is_written_is_read(tmp_path):
     for name, array in MODEL.items():
         np.testing.assert_array_equal(again.before[name], array)
         np.testing.assert_array_equal(again.updates[1][name], np.full(array.shape, 2.0))
+    assert (folder / "client-%3Dsouth+1.safetensors").is_file()
     assert {path.parent for path in tmp_path.rglob("*.safetensors")} == {folder}
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["aggregation"] == {"name": "FedAvg", "settings": {"fraction_train": 1.0}}

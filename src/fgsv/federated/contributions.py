@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.checks import as_list
+from fgsv.checks import as_list, check_type
 from fgsv.federated.log import Arrays, LogError, Player, Round, RoundLog
 from fgsv.game import Game
 from fgsv.running import run
@@ -287,6 +287,7 @@ def _check_next(this: Round, following: Round, aggregate: Aggregate) -> None:
 
 def _owners(players: Sequence[Player], groups: Mapping[str, Any] | None) -> list[Any]:
     """Return the group of each player."""
+    check_type(groups or {}, Mapping, "a mapping from clients to institutions as groups")
     owners = {client: client for client, _ in players} | dict(groups or {})
     if unknown := owners.keys() - {client for client, _ in players}:
         raise ValueError(

@@ -98,6 +98,7 @@ class RoundLog:
                 f"contributions need each client's own update, and {aggregation} hides it: secure aggregation, "
                 "encryption and noise cannot be valued"
             )
+        _safetensors()  # a missing package is reported before the training
         self.folder = as_path(folder, "folder")
         self.run = secrets.token_hex(8) if run is None else str(run)
         self.aggregation = {"name": aggregation, "settings": dict(settings or {})}
@@ -168,7 +169,11 @@ class RoundLog:
         try:
             clients = [
                 {"client": player[0], "shard": player[1], "weight": weight}
-                | _save(part, _file_of(player), _safetensors().save(arrays))
+                | _save(
+                    part,
+                    f"client-{'+'.join(quote(name, safe='') for name in player if name)}.safetensors",
+                    _safetensors().save(arrays),
+                )
                 for (player, arrays), weight in zip(changes.items(), weighed.tolist(), strict=True)
             ]
             manifest = {
@@ -255,11 +260,6 @@ def _player(key: Any) -> Player:
         key if isinstance(key, tuple) else (key, ""), "a key of updates", "a client and its shard"
     )
     return client, shard
-
-
-def _file_of(player: Player) -> str:
-    """Return the name of a player's file, in which no character of theirs means anything."""
-    return f"client-{'+'.join(quote(part, safe='', errors='surrogatepass') for part in player if part)}.safetensors"
 
 
 def _weighed(number: int, keys: Sequence[Any], weights: Mapping[Any, Any]) -> Floats:
