@@ -3,8 +3,8 @@
 Three games, 1,000 runs each: a sum of unanimity games; ridge regression with as many features as a small coalition
 has rows, where errors have heavy tails; and the accuracy of a logistic regression, which moves in steps. On request
 (`--games`) two more: ridge regression on other data, with six features (`features6`), and a saturating sum of heavy
-tails (`narrow`); or a game of `few` by its name. By default a game whose evaluations are known to be cheap is not learned; `--learn` says what is.
-With `--unbiased` values are corrected.
+tails (`narrow`); or a game of `few` by its name. By default a game whose evaluations are known to be cheap is not
+learned; `--learn` says what is. With `--unbiased` values are corrected.
 """
 
 from __future__ import annotations
