@@ -15,7 +15,7 @@ import numpy as np
 
 from fgsv.checks import check_type, whole_number
 from fgsv.evaluation.earlier_laws import laws_of_draws
-from fgsv.files import write_whole
+from fgsv.files import decode_array, encode, encode_array, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
 from fgsv.results.merkle import Tree, root_by
@@ -112,7 +112,7 @@ class Proof:
             "random": self.random,
             "records": [each.to_dict() for each in self.records],
             "statement": dict(self.statement),
-            "values": None if self.values is None else file.json_array(self.values),
+            "values": None if self.values is None else encode_array(self.values),
             "laws": None if self.laws is None else {str(number): law for number, law in self.laws.items()},
         }
         write_whole(path, json.dumps(document, ensure_ascii=False, allow_nan=False))
@@ -131,7 +131,7 @@ class Proof:
             str(document["random"]),
             tuple(map(Picked.from_dict, document["records"])),
             dict(document["statement"]),
-            None if values is None else file.read_array(values),
+            None if values is None else decode_array(values),
             None if laws is None else {int(number): dict(law) for number, law in laws.items()},
         )
 
@@ -195,4 +195,4 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> tuple[Records, dict[int, 
         forgotten = "players were forgotten, and their evaluations erased"
         why = forgotten if has_forgotten(game) else "is it another ledger?"
         raise WrongLedger(f"{ledger.path} does not have all the records that the run used: {why}") from None
-    return records, dict(ChainMap(*laws_of_draws(ledger, settings.to_dict())))
+    return records, dict(ChainMap(*laws_of_draws(ledger, encode(settings))))
