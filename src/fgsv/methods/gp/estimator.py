@@ -110,7 +110,8 @@ class GPEstimator:
     def _draw(self, rng: np.random.Generator, recorded: Mapping[str, Any] | None) -> Draws:
         n, done = self._target.n, self.n_evaluations
         wanted = round_end(done) - done
-        first, self._first = self._first[:wanted], self._first[wanted:]
+        first, rest = self._first[:wanted], self._first[wanted:]
+        self._first = rest
         kernel = self._kernel_of_draws(recorded)
         chosen = self._masks[:0, :n]
         begin, end, most_players = CHOSEN
@@ -124,7 +125,9 @@ class GPEstimator:
         masks = np.concatenate([first, chosen, some])
 
         def follow(law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
-            self._first = np.concatenate([first, self._first])
+            self._first = np.concatenate(
+                [first, rest]
+            )  # what is undone may be undone already, by a law that was refused
             self._sampler.release(masks[len(first) :])
             return self._draw(rng, law)
 

@@ -44,9 +44,10 @@ class Sampler:
         return new
 
     def release(self, masks: Masks) -> None:
-        """Forget known coalitions."""
+        """Forget coalitions, as far as they are known."""
+        known = np.array([key in self._seen for key in _keys(masks)], dtype=bool)
         self._seen.difference_update(_keys(masks))
-        self._known -= np.bincount(masks.sum(axis=1), minlength=self.target.n + 1)
+        self._known -= np.bincount(masks[known].sum(axis=1), minlength=self.target.n + 1)
 
     def law(self, scale: Floats, explore: float, costs: Floats) -> Floats:
         """Return (n + 1,): the part of each size in the next draws, a little of it whatever the scale says."""
