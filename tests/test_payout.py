@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 import fgsv
 from fgsv import payout
 from fgsv.partition import Partition
-from fgsv.payout.policy import Policy, apply
 from fgsv.payout.refusal import Doubt, Objection
+from fgsv.payout.terms import Terms, apply
 from fgsv.results import Result
 from fgsv.valuation import End, Estimate, Reason, Valuation
 
@@ -95,7 +95,7 @@ def test_clipping_pays_nobody_below_zero(values, amount):
     result = payout.split(valuation_of(values), amount, clip=True)
     assert sum(result.payments) == amount
     assert min(result.payments) >= 0
-    assert "not faithful" in result.policy.describe()
+    assert "not faithful" in result.terms.describe()
 
 
 @settings(deadline=None)
@@ -388,7 +388,7 @@ def test_intervals_take_little_memory_and_have_the_same_bits(monkeypatch, policy
 def test_bounds_for_many_groups_are_found_at_once():
     values = np.random.default_rng(0).random((5000, 1)) + 0.01
     total = sum(map(Fraction, values[:, 0].tolist()))
-    paid = apply(Policy(floor=Decimal(5), cap=Decimal(35)), values, [Decimal(100_000)], [total])
+    paid = apply(Terms(100_000, floor=5, cap=35), values, [Decimal(100_000)], [total])
     assert sum(paid) == 100_000
     assert (min(paid), max(paid)) == (5, 35)
 

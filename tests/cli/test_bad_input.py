@@ -32,7 +32,7 @@ from fgsv.results import Result
             ["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"],
             "with --test or --test-by, not both",
         ),
-        (["value", "TRAIN", *COLUMNS, "--payout", "10,000.00"], "10, 000.00. An amount has no commas"),
+        (["value", "TRAIN", *COLUMNS, "--payout", "10,000.00"], "got 2: 10.00, 0.00. An amount has no commas"),
         (["payout", "TRAIN", "--amount", "1"], "; expected a valuation.json or its folder"),
         (["payout", "march", "--amount", "1"], "no saved valuation at march: expected"),
         (["value", "TRAIN", *COLUMNS, "--before", "march"], "no saved valuation at march: expected"),

@@ -88,7 +88,7 @@ class Result:
         """Whether the shares are settled, undecided or unresolvable; with a payout, the shares of the amount."""
         linear, valuation = True, self.valuation
         if self.payout is not None:
-            linear, valuation = self.payout.policy.is_faithful, paid_shares(valuation, self.payout.amounts)
+            linear, valuation = self.payout.terms.is_faithful, paid_shares(valuation, self.payout.amounts)
         return verdict(valuation, confidence=self.confidence, linear=linear)
 
     def errors_of_shares(self) -> pd.DataFrame | None:

@@ -161,7 +161,7 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
         found["groups"] = groups
     paid = result.payout
     if paid is not None:
-        found["policy"] = policy_of(paid.policy.clip, paid.policy.floor, paid.policy.cap, paid.currency)
+        found["policy"] = policy_of(**paid.terms.policy, currency=paid.currency)
         unit = smallest_unit(paid.currency, None)
         if paid.unit != unit:  # a run pays in these; larger ones would move money by rounding
             yield Difference("unit of the payout", paid.unit, unit)
