@@ -10,7 +10,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from math import isfinite, prod
 from pathlib import Path
 from types import NoneType, UnionType
@@ -159,7 +159,7 @@ def encode(given: Any) -> Any:
     Enumerations are their values, money and paths are texts, as is anything of another type, such as a date.
     """
     if is_dataclass(given):
-        return {each.name: encode(getattr(given, each.name)) for each in fields(given)}
+        return {each.name: encode(getattr(given, each.name)) for each in saved_fields(given)}
     if isinstance(given, np.ndarray):
         listed = given.dtype == float and 0 < given.size <= LISTED
         return encode(given.tolist()) if listed else encode_array(given)
@@ -200,13 +200,18 @@ def decode(kind: type[T], document: Any, field: str = "") -> T:
         raise FieldError(f"the field {field!r} cannot be read: {error!r:.200}") from None
 
 
+def saved_fields(kind: Any) -> list[Field[Any]]:
+    """Return the fields of a dataclass that files have."""
+    return [each for each in fields(kind) if each.metadata.get("saved", True)]
+
+
 def _decode(kind: Any, document: Any, field: str) -> Any:
     origin = get_origin(kind) or kind
     inner = get_args(kind)
     if is_dataclass(kind):
         check_type(document, Mapping, "an object")
         hints = get_type_hints(kind)
-        places = {each.name: f"{field}.{each.name}".lstrip(".") for each in fields(kind)}
+        places = {each.name: f"{field}.{each.name}".lstrip(".") for each in saved_fields(kind)}
         for name, place in places.items():
             if name not in document:
                 raise FieldError(f"it lacks the field {place!r}")

@@ -8,6 +8,7 @@ from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Integral
 from string import ascii_uppercase
+from typing import Any
 
 from babel.numbers import get_currency_precision, list_currencies
 from numpy import ndarray

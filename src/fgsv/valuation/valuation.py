@@ -398,8 +398,26 @@ class Valuation:
                 f"method {self.method!r} values one group at a time and has no player values to regroup: "
                 "use the default method"
             )
-        partition = Partition.of(groups, len(self.player_values))
+        partition = Partition.of(groups, len(self.player_values), self.partition.players)
         return replace(self, partition=partition, estimate=replace(self.estimate, stderr=None))
+
+    def of_players(self) -> Valuation:
+        """Return the valuation in which each player is a group, by its own name if it has one."""
+        found = self.regroup(None)
+        names = self.partition.players
+        return found if names is None else replace(found, partition=replace(found.partition, names=names))
+
+    @property
+    def players(self) -> pd.DataFrame:
+        """A table: a row for each player (and output), with its name, group, value and standard error."""
+        import pandas as pd
+
+        partition = self.partition
+        frame = self.of_players().to_frame().rename(columns={"group": "name"})
+        groups = [partition.names[code] for code in partition.codes] if partition.is_disjoint else [None]
+        frame["group"] = pd.Series(groups * (len(frame) // len(groups)), dtype=object)
+        columns = ("name", "group", "output", "value", "stderr")
+        return frame[[name for name in columns if name in frame]]
 
     def to_frame(self, confidence: float = 0.95) -> pd.DataFrame:
         """Return a table: a row for each group (and output), with value, error and, where defined, share."""
