@@ -53,7 +53,7 @@ def test_an_audit_that_ends_early_keeps_the_valuation(fgsv_command, train, tmp_p
 
     command = ["audit", train, *COLUMNS, "--budget", 200, "--payout", 10, "--pay-anyway", "--out", tmp_path / "o"]
     with monkeypatch.context() as patched:
-        patched.setattr("fgsv.audit.table_audit.diagnose", fail)
+        patched.setattr("fgsv.audit.table_audit.audit_through", fail)
         code, text, notes = fgsv_command(*command)
     assert code == 1
     kept = Result.load(tmp_path / "o" / "valuation.json")

@@ -10,7 +10,7 @@ from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
-from fgsv.audit.table_audit import n_valuations
+from fgsv.audit.table_audit import n_remedies
 from fgsv.checks import check_type
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
@@ -299,7 +299,7 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
     left, most, spent = making.seconds_left(), plan.most(result.valuation), making.evaluator.meter
     evaluating = spent.seconds / making.evaluator.n_workers
     learning = max(0.0, time.monotonic() - making.started - evaluating)  # again in each valuation of a remedy
-    expected = most * evaluating / max(1, spent.evaluated) + n_valuations(plan.copies) * learning
+    expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
     making.watcher.audit_begins(most, expected if left is None else min(expected, left))
     try:
         with making.evaluator.watched(making.watcher.audited):
