@@ -10,6 +10,7 @@ from test_payout import one_at_a_time, valuation_of
 
 import fgsv
 from fgsv.audit import close_calls
+from fgsv.files import decode, encode
 from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
 from fgsv.results import Result
 from fgsv.valuation import t_quantile
@@ -214,7 +215,7 @@ def test_several_outputs_are_judged_together():
 
 def test_verdicts_and_refusals_are_documents():
     found = verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.05))
-    assert Verdict.from_dict(found.to_dict()) == found
+    assert decode(Verdict, encode(found)) == found
     with pytest.raises(PayoutRefused) as error:
         split(with_test_rows(with_error([8, 1, 1], 0.3), 20.0, 0.0), 100)
     for again in (PayoutRefused.from_dict(error.value.to_dict()), pickle.loads(pickle.dumps(error.value))):

@@ -40,7 +40,7 @@ def document_of(result: Result) -> dict[str, Any]:
     }
     errors = result.errors_of_shares()
     return {
-        "verdict": result.verdict.to_dict(),
+        "verdict": encode(result.verdict),
         "n_evaluations": valuation.n_evaluations,
         "n_known": valuation.n_known,
         "n_unfitted": valuation.n_unfitted,
