@@ -9,7 +9,7 @@ import fgsv
 from benchmarks import stops
 from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
 from fgsv.running.targets import NOTHING_VARIED, Precision, StandardError
-from fgsv.valuation import Reason, Valuation
+from fgsv.valuation import Estimate, Reason, Valuation
 
 pytestmark = pytest.mark.slow
 
@@ -41,20 +41,25 @@ class Seen:
 def test_enough_is_known_before_a_target_counts(rule):
     known = fgsv.value(SumOfUnanimity(20), np.arange(20) % 4, budget=400)
     shares, small = known.values / known.total, np.full(4, 1e-5)
-    known = replace(known, total=np.float64(1.0), values=shares, stderr=small, deviations=None)
+    groups = Estimate(shares[:, None], stderr=small[:, None], degrees_of_freedom=known.degrees_of_freedom)
+    known = replace(known, ends=np.array([0.0, 1.0]), estimate=replace(groups, of_groups=True))
     soon = 152 if isinstance(rule, Precision) else 77
 
+    def seen(**changed):
+        record = {"n_evaluations": changed.pop("n_evaluations")} if "n_evaluations" in changed else {}
+        return replace(known, estimate=replace(known.estimate, **changed), **record)
+
     def is_met(**changed):
-        return rule(Seen(replace(known, **changed))) is not None
+        return rule(Seen(seen(**changed))) is not None
 
     assert is_met()
     assert is_met(n_evaluations=soon)
     assert not is_met(n_evaluations=soon - 1)
     assert is_met(degrees_of_freedom=4)  # far within the target
     assert not is_met(degrees_of_freedom=np.nan)
-    nearly = 0.95 * known.stderr / rule.ratio(known)
+    nearly = 0.95 * known.estimate.stderr / rule.ratio(known)
     assert is_met(stderr=nearly)
-    few = {"degrees_of_freedom": 2, "stderr": 0.95 * known.stderr / rule.ratio(replace(known, degrees_of_freedom=2))}
+    few = {"degrees_of_freedom": 2, "stderr": 0.95 * known.estimate.stderr / rule.ratio(seen(degrees_of_freedom=2))}
     assert not is_met(**few)
     assert not is_met(**few, n_evaluations=16 * soon - 1)
     assert is_met(**few, n_evaluations=16 * soon)  # many evaluations make up for it

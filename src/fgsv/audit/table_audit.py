@@ -28,7 +28,7 @@ from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.views import by_precedence, of_some, share_differences, weighted, without_folds
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
-from fgsv.payout import Policy, Terms
+from fgsv.payout import Terms
 from fgsv.running.run import value
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_valuation, t_quantile
@@ -352,11 +352,11 @@ def remedy_section(
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:
     """Return what splitting earns under a policy that is not faithful: each group, or a sample of many."""
-    if Policy(**payout.policy).is_faithful:
+    if payout.is_faithful:
         return []
     groups = sample_groups(valuation.partition, MOST_MEASURED, seed)
     sample = Sample.among(valuation.partition, groups)
-    split = payout.policy | {"parts": parts, "groups": groups.tolist()}
+    split: dict[str, Any] = payout.policy | {"parts": parts, "groups": groups.tolist()}
     gains = policy_gains(valuation, payout.amount, payout.currency, seed=seed, **split)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (

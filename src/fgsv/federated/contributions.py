@@ -307,9 +307,8 @@ def _with_exact_zeros(valuation: Valuation, active: Masks) -> Valuation:
         misplaced = np.where(active, 0, values).sum(axis=-2, keepdims=True) / np.maximum(active.sum(axis=0), 1)
         return np.where(active, values + misplaced, 0).astype(values.dtype)
 
-    given = valuation.player_values
-    assert given is not None
-    parts = {"player_values": corrected(given.reshape(active.shape)).reshape(given.shape)}
-    if valuation.deviations is not None:
-        parts["deviations"] = corrected(valuation.deviations)
-    return replace(valuation, **parts).regroup(valuation.partition)
+    estimate = valuation.estimate
+    assert not estimate.of_groups
+    deviations = None if estimate.deviations is None else corrected(estimate.deviations)
+    mended = replace(estimate, values=corrected(estimate.values), deviations=deviations, stderr=None)
+    return replace(valuation, estimate=mended)

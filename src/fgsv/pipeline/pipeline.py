@@ -95,7 +95,7 @@ def value_data(
         found = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
         seed = seal.seed(public)
         if payout is not None:
-            found["policy"] = policy_of(payout.clip, payout.floor, payout.cap, payout.currency)
+            found["policy"] = policy_of(**payout.policy, currency=payout.currency)
         check_seal(seal, {"versions": versions(), **found})
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
