@@ -39,7 +39,7 @@ def test_tables_escape_names(result):
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
     made = Result(result, own_warnings=(HOSTILE,)).paid_by(fgsv.payout.Terms(100))
     compared = compare_results(made, made)
-    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), [HOSTILE] * 20, budget=500)
+    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), budget=500)
     for shown in (result, audit, fgsv.payout.split(result, 100), plan, made, compared, diagnosis):
         html = shown._repr_html_()
         assert "<table" in html

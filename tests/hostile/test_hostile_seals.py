@@ -12,6 +12,7 @@ from test_forged_ledgers import change
 import fgsv
 from fgsv.coalitions import Coalitions, pack, split
 from fgsv.evaluation.evaluator import Evaluator
+from fgsv.files import decode_array, encode
 from fgsv.game import as_game
 from fgsv.ledger import Ledger, WrongLedger
 from fgsv.ledger.forgetting import forget
@@ -92,7 +93,7 @@ def test_a_commitment_may_be_given_as_it_was_copied(sealed, write):
 
 def test_a_provider_under_another_name_is_compared_with_the_sealed_providers(sealed, tmp_path):
     document = file.read(sealed / "valuation.json")
-    name, document["names"][0] = document["names"][0], "Evil"
+    name, document["partition"]["names"][0] = document["partition"]["names"][0], "Evil"
     file.write(tmp_path / "renamed.json", document)
     with pytest.raises(ValueError, match="was changed after it was made: the payout"):
         check_proof(_proof(sealed), tmp_path / "renamed.json")
@@ -112,16 +113,16 @@ def test_a_ledger_that_forgot_players_says_so_when_it_is_challenged(sealed, tmp_
         challenge(sealed / "valuation.json", tmp_path / "run.db", random="dice")
 
 
-def doubled(array):
-    return file.json_array(2 * file.read_array(array))
+def double(document, name):
+    estimate = document["estimate"]
+    estimate[name] = encode(2 * decode_array(estimate[name]))
 
 
 LIES = {
-    "another share": lambda document: document["values"].reverse(),
-    "values of players": lambda document: document.update(player_values=doubled(document["player_values"])),
-    "a smaller error": lambda document: document.update(stderr=[0.5 * each for each in document["stderr"]]),
-    "other names": lambda document: document["names"].reverse(),
-    "another seed": lambda document: (document.update(seed=1), document["settings"].update(seed=1)),
+    "values of players": lambda document: double(document, "values"),
+    "other errors": lambda document: double(document, "deviations"),
+    "other names": lambda document: document["partition"]["names"].reverse(),
+    "another seed": lambda document: document["settings"].update(seed=1),
     "another budget": lambda document: document["settings"].update(budget=151),
     "another metric": lambda document: document["settings"].update(metric="neg_mean_squared_error"),
     "other versions": lambda document: document["settings"]["versions"].update(numpy="1.0"),
@@ -296,7 +297,7 @@ def test_values_of_a_small_output_are_compared_with_that_output(two_scales):
     players = valuation.player_values.copy()
     players[np.flatnonzero(codes == 0)[0], 0] += 0.2
     players[np.flatnonzero(codes == 1)[0], 0] -= 0.2
-    moved = replace(valuation, player_values=players, grouped=False).regroup(valuation.partition)
+    moved = replace(valuation, estimate=replace(valuation.estimate, values=players))
     replace(result, valuation=moved).save(folder / "lie.json")
     proof = replace(_proof(folder), statement=file.statement(file.read(folder / "lie.json")))
     found = check_proof(proof, folder / "lie.json")

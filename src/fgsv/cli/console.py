@@ -64,11 +64,11 @@ def show(table: pd.DataFrame | Section, title: str | None = None) -> None:
 
 def _drawn(header: list[str], rows: list[list[str]], console: Console) -> RichTable:
     """Return a table that fits the console, which is made wider where it would lose names or digits."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(header)
-    wraps = [not number or max(map(cell_len, cells), default=0) > LONG for number, cells in enumerate(columns)]
+    columns = list(zip(header, *rows, strict=True))
+    wraps = [not number or max(map(cell_len, cells)) > LONG for number, cells in enumerate(columns)]
     least = [
-        max(map(cell_len, [*words.split(), *(" ".join(cells).split() if wrap else cells)]), default=1)
-        for words, cells, wrap in zip(header, columns, wraps, strict=True)
+        max(map(cell_len, " ".join(cells).split() if wrap else cells))
+        for cells, wrap in zip(columns, wraps, strict=True)
     ]
     gaps = len(least) - 1
     tight = console.width < sum(least) + 3 * gaps + 2
@@ -78,7 +78,7 @@ def _drawn(header: list[str], rows: list[list[str]], console: Console) -> RichTa
     )
     for number, (words, width) in enumerate(zip(header, least, strict=True)):
         justify: Literal["left", "right"] = "left" if wraps[number] else "right"
-        drawn.add_column(Text(words), justify=justify, overflow="fold", min_width=width)
+        drawn.add_column(Text(words), justify=justify, no_wrap=not wraps[number], overflow="fold", min_width=width)
     for row in rows:
         drawn.add_row(*map(Text, row))
     return drawn

@@ -10,7 +10,7 @@ from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
-from fgsv.audit.table_audit import n_valuations
+from fgsv.audit.table_audit import n_remedies
 from fgsv.checks import check_type
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
@@ -96,7 +96,7 @@ def value_data(
         found = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
         seed = seal.seed(public)
         if payout is not None:
-            found["policy"] = policy_of(payout.clip, payout.floor, payout.cap, payout.currency)
+            found["policy"] = policy_of(**payout.policy, currency=payout.currency)
         check_seal(seal, {"versions": versions(), **found})
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
@@ -302,7 +302,7 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
     left, most, spent = making.seconds_left(), plan.most(result.valuation), making.evaluator.meter
     evaluating = spent.seconds / making.evaluator.n_workers
     learning = max(0.0, time.monotonic() - making.started - evaluating)  # again in each valuation of a remedy
-    expected = most * evaluating / max(1, spent.evaluated) + n_valuations(plan.copies) * learning
+    expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
     making.watcher.audit_begins(most, expected if left is None else min(expected, left))
     try:
         with making.evaluator.watched(making.watcher.audited):

@@ -96,9 +96,8 @@ def appendix(result: Result) -> Iterator[Section]:
 
 def payments(payout: Payout, group: str = "provider") -> Section:
     """Return who is paid what, from the largest payment to the smallest."""
-    by_output = some(f"{amount:,} for {output}" for output, amount in payout.by_output.items())
     words = [
-        f"Amount: {payout.amount:,} {payout.currency}{by_output and f' ({by_output})'}, {payout.policy.describe()}.",
+        f"Amount: {payout.describe()}.",
         *(f"It was paid although {each}." for each in payout.objections),
     ]
     if any(paid < 0 for paid in payout.payments):
@@ -111,7 +110,7 @@ def payments(payout: Payout, group: str = "provider") -> Section:
     return Section(
         f"Payments in {payout.currency}, with {level(payout.confidence)} intervals",
         tuple(words),
-        (group, "payment", "interval", "share of the amount"),
+        (group, "payment", "interval", "of the amount"),
         tuple(
             (str(name), f"{paid:,}", _interval(low, high), _percent(share)) for name, paid, low, high, share in rows
         ),
@@ -181,7 +180,7 @@ def _agreed(result: Result) -> tuple[tuple[str, str], ...]:
     found: dict[str, str | None] = {"valued": _valued(result)}
     if payout is not None:
         found["amount"] = f"{payout.amount:,} {payout.currency}"
-        found["policy"] = payout.policy.describe()
+        found["policy"] = payout.terms.describe()
     if source is not None:
         columns = source.columns
         named = {"provider": "group", "target": "target", "text": "text", "unit": "unit", "domain": "output"}

@@ -12,6 +12,7 @@ import pandas as pd
 from fgsv.audit import Audit
 from fgsv.checks import check_type
 from fgsv.data.source import Source
+from fgsv.files import encode
 from fgsv.payout import Payout, PayoutRefused, Terms
 from fgsv.payout.splitting import check_payout
 from fgsv.planning import HistoryPoint
@@ -169,7 +170,7 @@ class Result:
         info |= {name: part for name, part in self.parts.items() if part is not None}
         info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
         info |= {"facts": dict(self.facts)} if self.facts else {}
-        info["verdict"] = self.verdict.to_dict()
+        info["verdict"] = encode(self.verdict)
         return document | {"settings": settings, "info": info}
 
     @property

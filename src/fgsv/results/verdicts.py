@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -73,16 +72,6 @@ class Verdict:
     def __str__(self) -> str:
         return ". ".join(each[0].upper() + each[1:] if at else each for at, each in enumerate(self.sentences))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        return asdict(self) | {"decision": str(self.decision), "between": [list(pair) for pair in self.between]}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
-        """Read what `to_dict` returned."""
-        between = tuple((str(upper), str(lower)) for upper, lower in document["between"])
-        return cls(**{**document, "decision": Decision(document["decision"]), "between": between})
-
 
 def verdict(valuation: Valuation, *, confidence: float = 0.95, paid: Payout | None = None) -> Verdict:
     """Say how well the payments by a valuation are known; without a payout, its shares.
@@ -106,7 +95,7 @@ def verdict(valuation: Valuation, *, confidence: float = 0.95, paid: Payout | No
     """
     check_valuation(valuation)
     shared = valuation if paid is None else paid_shares(valuation, paid.amounts)
-    linear = paid is None or paid.policy.is_faithful
+    linear = paid is None or paid.terms.is_faithful
     if (why := _unresolvable(shared, confidence, linear)) is not None:
         return Verdict(Decision.UNRESOLVABLE, why)
     half_widths = shared.share_half_width(confidence).reshape(len(shared), -1).max(axis=1)
