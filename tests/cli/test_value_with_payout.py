@@ -79,7 +79,7 @@ def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, m
     def fail(*_, **__):
         raise ValueError("cannot be paid")
 
-    monkeypatch.setattr("fgsv.payout.splitting.split", fail)
+    monkeypatch.setattr("fgsv.payout.splitting.pay", fail)
     code, text, notes = fgsv_command(
         "value", train, *COLUMNS, "--budget", 100, "--payout", 100, "--out", tmp_path / "out"
     )
