@@ -7,21 +7,9 @@ import sys
 from importlib import import_module
 
 NAMES = (
-    *(
-        "accuracy",
-        "coverage",
-        "few",
-        "ablation",
-        "scale",
-        "busy",
-        "peers",
-        "explain",
-        "product",
-        "proxy",
-        "cost",
-        "bits",
-    ),
-    *("stops", "market", "months", "language", "twin", "seeds", "errors", "seal", "attacks"),
+    *("accuracy", "coverage", "few", "ablation", "scale", "peers", "explain", "product", "proxy", "cost", "bits"),
+    *("stops", "market", "months", "language", "twin", "seeds", "errors", "seal", "attacks", "innocents", "chosen"),
+    "busy",
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -15,13 +15,14 @@ import pytest
 
 import fgsv
 from fgsv import planning
-from fgsv.audit import Audit, Section
+from fgsv.audit import Audit
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.workers import Workers
 from fgsv.results import Result, compare_results
 from fgsv.running import bar, first_cost
 from fgsv.running.stopping import MaxSeconds
 from fgsv.running.targets import Precision
+from fgsv.valuation.display import Section
 
 HOSTILE = "<script>alert('1 & 2')</script>"
 
@@ -38,7 +39,7 @@ def test_tables_escape_names(result):
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
     made = Result(result, own_warnings=(HOSTILE,)).paid_by(fgsv.payout.Terms(100))
     compared = compare_results(made, made)
-    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), [HOSTILE] * 20, budget=500)
+    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), budget=500)
     for shown in (result, audit, fgsv.payout.split(result, 100), plan, made, compared, diagnosis):
         html = shown._repr_html_()
         assert "<table" in html
@@ -48,9 +49,14 @@ def test_tables_escape_names(result):
 
 
 def test_a_result_says_what_was_paid_and_what_went_wrong(result):
-    wide = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=16, seed=0)
+    wide = fgsv.value(
+        fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], method="permutation", budget=1000, seed=0
+    )
     warned = Result(result, own_warnings=(HOSTILE,), errors=(OSError("the disk is full"),))
-    paid, refused = (warned.paid_by(fgsv.payout.Terms(100)), Result(wide).paid_by(fgsv.payout.Terms(100)))
+    paid, refused = (
+        warned.paid_by(fgsv.payout.Terms(100)),
+        Result(replace(wide, finished=False)).paid_by(fgsv.payout.Terms(100)),
+    )
     for text, escaped in ((repr(paid), HOSTILE), (paid._repr_html_(), escape(HOSTILE))):
         assert "verdict: settled" in text
         assert "failed: the disk is full" in text

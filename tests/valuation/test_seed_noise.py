@@ -9,8 +9,8 @@ import pytest
 import fgsv
 from fgsv.game import as_game, grouped
 from fgsv.partition import Partition
-from fgsv.payout import Decision, PayoutRefused, split, verdict
-from fgsv.results import Result
+from fgsv.payout import PayoutRefused, split
+from fgsv.results import Decision, Result, verdict
 from fgsv.semivalue import Banzhaf, Beta
 from fgsv.valuation.seed_noise import SeedNoise
 
@@ -134,7 +134,7 @@ def test_trainings_again_are_recorded_and_a_result_verifies(tmp_path):
     np.testing.assert_array_equal(first.half_width(), second.half_width())
     assert fgsv.verify(first, tmp_path / "run.db") == []
     forged = replace(first, seed_noise=replace(first.seed_noise, common=first.seed_noise.common / 2))
-    assert [each.where for each in fgsv.verify(forged, tmp_path / "run.db")] == ["info.seed_noise"]
+    assert [each.where for each in fgsv.verify(forged, tmp_path / "run.db")] == ["seed_noise"]
 
 
 def test_failures_of_trainings_again_are_said():
@@ -180,7 +180,7 @@ def test_the_verdict_and_the_payout_know_what_no_evaluations_reduce():
     wide = fgsv.exact(noisy(0, spread=0.6), GROUPS)
     found = verdict(wide)
     assert (found.decision, found.evaluations) == (Decision.UNRESOLVABLE, None)
-    assert "training seeds" in found.detail
+    assert "training seeds" in found.made_of
     assert verdict(sampled(wide)).decision is Decision.SETTLED  # "exact", as a fixed seed would have it
     with pytest.raises(PayoutRefused) as refused:
         split(wide, 100)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fgsv.audit.passages import SHINGLE, Passages
-from fgsv.audit.sections import Section
 from fgsv.data.documents import Documents
+from fgsv.valuation.display import Section
 
 
 def passage_sections(documents: Documents, found: Passages) -> list[Section]:

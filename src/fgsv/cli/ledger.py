@@ -38,6 +38,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     Example: fgsv ledger show run.db
     """
     from fgsv.cli import console
+    from fgsv.files import encode
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.results.documents import records
@@ -47,7 +48,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     frames = {game.fingerprint: game.frame for _, game in recorded}
     fingerprints = {number: game.fingerprint for number, game in recorded}
     if as_json:
-        ends = [None if run.end is None else run.end.to_dict() for run in runs]
+        ends = [encode(run.end) for run in runs]
         listed = [
             vars(run) | {"game": fingerprints[run.game], "end": end} for run, end in zip(runs, ends, strict=True)
         ]

@@ -197,15 +197,16 @@ PayAnyway = Annotated[
 NoWithout = Annotated[
     bool,
     typer.Option(
-        "--no-without", help="Do not compute the score without each provider (one evaluation each, up to 200)"
+        "--no-without",
+        help="Do not compute the score without each provider, and of each alone (two evaluations each)",
     ),
 ]
 Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv audit` is `fgsv value --audit`")]
 AuditBudget = Annotated[
     int | None,
     typer.Option(
-        help="Evaluations for the audit (default: 4,000, or more if it needs them, plus another valuation if copies "
-        "are found, two with --registered)"
+        help="Evaluations for the audit (default: 4,000, or more if it needs them, plus as many as the valuation if "
+        "copies are found, twice that with --registered)"
     ),
 ]
 PARTS = ["2,3,5"]

@@ -1,28 +1,22 @@
 """Payouts: from values to shares to money that adds up to the cent."""
 
 from fgsv.payout.money import Money, round_to
-from fgsv.payout.policy import Policy
 from fgsv.payout.refusal import Doubt, Objection, PayoutRefused
 from fgsv.payout.settlement import Settlement, settle
-from fgsv.payout.splitting import Payout, Terms, differences, royalty_shares, split, terms
-from fgsv.payout.verdicts import Decision, Verdict, verdict
+from fgsv.payout.splitting import Payout, differences, royalty_shares, split
+from fgsv.payout.terms import Terms
 
 __all__ = [
-    "Decision",
     "Doubt",
     "Money",
     "Objection",
     "Payout",
     "PayoutRefused",
-    "Policy",
     "Settlement",
     "Terms",
-    "Verdict",
     "differences",
     "round_to",
     "royalty_shares",
     "settle",
     "split",
-    "terms",
-    "verdict",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
-from fgsv.audit.table_audit import n_valuations
+from fgsv.audit.table_audit import n_remedies
 from fgsv.checks import check_type
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
@@ -76,10 +76,11 @@ def value_data(
     Arguments and the folder are checked before the first evaluation. A finished run is never lost: the valuation is
     saved before the payout and the audit, and if one of them fails, or a file cannot be written, the result has the
     rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An interrupt ends
-    the run, or the audit, and returns the result so far. `without` computes the score without each provider, if there
-    are at most 200, with one evaluation each. These do not count towards the budget; nor do the 32 to 128 that
-    measure the error of training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open
-    the table with the same), `before` is the result of the previous period. `command` is shown in the report.
+    the run, or the audit, and returns the result so far. `without` computes the score without each provider, and
+    of each alone, if there are at most 200, with one evaluation each. These do not count towards the budget; nor do
+    the 32 to 128 that measure the error of training seeds, if each coalition has its own. `start` names ledgers of
+    earlier runs (open the table with the same), `before` is the result of the previous period. `command` is shown in
+    the report.
 
     A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
@@ -95,7 +96,7 @@ def value_data(
         found = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
         seed = seal.seed(public)
         if payout is not None:
-            found["policy"] = policy_of(payout.clip, payout.floor, payout.cap, payout.currency)
+            found["policy"] = policy_of(**payout.policy, currency=payout.currency)
         check_seal(seal, {"versions": versions(), **found})
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
@@ -123,6 +124,8 @@ def value_data(
             result = _with_scores_without(making, result)
         if plan is not None:
             result = _with_audit(making, result, plan)
+        if payout is not None and result.interrupted and (result.payout or result.unpaid) is not None:
+            result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
         return result if folder is None else _written(result, folder, aggregate_only)
 
@@ -268,7 +271,7 @@ def cheaper(table: Opened) -> str:
 
 
 def _with_scores_without(making: _Making, result: Result) -> Result:
-    """Return the result with the score without each provider, or with a warning that says why it lacks them."""
+    """Return the result with the scores without each provider and alone, or with a warning why it lacks them."""
     table, evaluator = making.table, making.evaluator
     if table.partition.n_groups > MOST_GROUPS or result.interrupted:
         return result
@@ -299,7 +302,7 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
     left, most, spent = making.seconds_left(), plan.most(result.valuation), making.evaluator.meter
     evaluating = spent.seconds / making.evaluator.n_workers
     learning = max(0.0, time.monotonic() - making.started - evaluating)  # again in each valuation of a remedy
-    expected = most * evaluating / max(1, spent.evaluated) + n_valuations(plan.copies) * learning
+    expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
     making.watcher.audit_begins(most, expected if left is None else min(expected, left))
     try:
         with making.evaluator.watched(making.watcher.audited):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 
 class Reason(StrEnum):
@@ -27,8 +25,8 @@ class End:
     """The end of a run.
 
     >>> end = End(Reason.BUDGET, "budget of 100 reached")
-    >>> str(end), End.from_dict(end.to_dict()) == end
-    ('budget of 100 reached', True)
+    >>> str(end), end.with_note("2 were left unspent").detail
+    ('budget of 100 reached', 'budget of 100 reached; 2 were left unspent')
     """
 
     reason: Reason
@@ -43,16 +41,6 @@ class End:
     def with_note(self, note: str) -> End:
         """Return the same end with a note added."""
         return replace(self, detail=f"{self.detail or self.reason}; {note}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        document = {"reason": str(self.reason), "detail": self.detail}
-        return document | ({"n_unused": self.n_unused} if self.n_unused else {})
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> End:
-        """Read what `to_dict` returned."""
-        return cls(Reason(document["reason"]), str(document["detail"]), int(document.get("n_unused", 0)))
 
 
 INTERRUPTED = End(Reason.INTERRUPTED)
