@@ -250,7 +250,7 @@ INTERRUPTED = """
     threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
     for result in rounds:
         pass
-    print(result.end, result.n_evaluations)
+    print(result.end.reason, result.n_evaluations)
 """
 
 
@@ -263,6 +263,6 @@ def test_an_interrupt_returns_the_valuation_so_far(tmp_path):
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         (run,) = ledger.runs()
         held = sum(len(batch.outcome.values) for batch in ledger.batches())
-    assert (str(run.end), run.n_evaluations) == ("interrupted", int(n_evaluations))
+    assert (run.end.reason, run.n_evaluations) == ("interrupted", int(n_evaluations))
     assert held >= int(n_evaluations)
     assert [path.name for path in tmp_path.iterdir()] == ["run.db"]
