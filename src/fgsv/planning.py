@@ -31,7 +31,7 @@ from fgsv.valuation.settings import check_precision
 from fgsv.words import duration, level, percent
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Opened
+    from fgsv.data.dataset import Dataset
 
 PILOT_SECONDS = 20.0
 PILOT_STARTED = 66
@@ -333,7 +333,7 @@ class _Stopwatch:
 
 
 def plan_table(
-    table: Opened,
+    table: Dataset,
     *,
     limits: Limits | None = None,
     pilot: int = PILOT,
@@ -347,9 +347,9 @@ def plan_table(
 
     The pilot ends where a run with these `limits` would: looking back from a longer one, all would seem cheaper.
     """
-    from fgsv.data.corpus import check_opened  # here: a plan of a game needs no tables
+    from fgsv.data.dataset import check_dataset  # here: a plan of a game needs no tables
 
-    check_opened(table)
+    check_dataset(table)
     limits = limits or Limits()
     check_type(limits, Limits, "limits of a run", "fgsv.planning.Limits(budget=...) makes them")
     ends = {"precision": limits.precision, "max_seconds": limits.max_seconds}

@@ -146,7 +146,7 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
     options = {"group": "provider", "target": "y", "test_by": "split", "model": "ridge", "unit": unit}
     ignored = "" if unit else "patient"
     table = fgsv.open_table(frame, **options, ignore=ignored, registered="when")
-    assert "when" not in table.dataset.features.columns
+    assert "when" not in table.rows.features.columns
     assert table.source.columns["registered"] == "when"
     valuation = fgsv.exact(table.game, table.partition)
     plan = AuditPlan.of(table)
@@ -154,7 +154,7 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
     found = audit_table(table, valuation, plan)
     section = next(each for each in found.tables if "three remedies" in each.title)
     assert section.columns[-1] == "precedence"
-    units = None if unit is None else pd.factorize(table.dataset.units)[0]
+    units = None if unit is None else pd.factorize(table.units)[0]
     expected = fgsv.exact(with_precedence(table.game_of_single_rows(), plan.copies.origin, units), table.partition)
     assert expected.total == pytest.approx(valuation.total)
     assert [row[-1] for row in section.rows] == [f"{share:.2%} ± 0.00%" for share in expected.shares()]

@@ -16,6 +16,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from fgsv.audit.sections import Section
 from fgsv.checks import as_number, check_type
 from fgsv.data.test_rows import contents_with_target
 from fgsv.partition import Partition
@@ -48,6 +49,8 @@ class Copies:
     notes: tuple[str, ...] = ()
     ranks: Ints | None = None
     """(n,) the order in which rows were registered; None: the order of the file."""
+    sections: tuple[Section, ...] = ()
+    """What else an audit shows of them."""
 
     @property
     def origin(self) -> Ints:

@@ -10,24 +10,19 @@ from typing import Any
 import pandas as pd
 
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
-from fgsv.audit.copies import Copies, find_copies
-from fgsv.audit.passages import Passages, find_passages
+from fgsv.audit.copies import Copies
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
-from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
 from fgsv.checks import whole_number
-from fgsv.data.corpus import Corpus, Opened, check_opened
-from fgsv.data.dataset import Dataset
-from fgsv.data.leaks import warnings_of_test_rows
+from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
 from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.views import by_precedence, weighted
 from fgsv.game import Precedence, as_game
-from fgsv.partition import Partition
 from fgsv.payout import Policy, Terms
 from fgsv.running.run import value
 from fgsv.valuation import Valuation, check_valuation
@@ -53,37 +48,25 @@ class AuditPlan:
     classes: Any
     least: int
     budget: int | None
-    passages: Passages | None = None
-    """What texts have in common; None for a table."""
 
     @classmethod
-    def of(cls, table: Opened, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
+    def of(cls, table: Dataset, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
         """Find copies, without evaluations, and check that the budget is enough."""
-        dataset = table.dataset
         if table.outputs is not None:
-            one = f"output: leave out {option('output_by')}" if isinstance(table, Corpus) else "metric: choose one"
-            raise ValueError(f"an audit needs one {one}, or value several without {option('audit')}")
-        passages, classes = None, None
-        if isinstance(table, Corpus):
-            texts = table.dataset
-            passages = find_passages(
-                texts.texts.tolist(), row_owners(table), texts.test_texts, registered=texts.registered
+            raise ValueError(
+                f"an audit needs one output: choose one metric, or leave out {option('output_by')}; or value several "
+                f"without {option('audit')}"
             )
-            copies = passages.copies
-        else:
-            rows = table.inputs.numbers, table.dataset.target, row_owners(table)
-            copies = find_copies(*rows, registered=table.dataset.registered)
-            by_class = table.dataset.task == "classification" and dataset.units is None
-            classes = table.dataset.target if by_class else None
-        least = LEAST_OF_DIAGNOSIS + least_budget(dataset.partition, parts=parts, classes=classes)
+        copies, classes = table.copies(), table.classes()
+        least = LEAST_OF_DIAGNOSIS + least_budget(table.partition, parts=parts, classes=classes)
         least += LEAST_OF_REMEDY * n_valuations(copies)
         if budget is not None and whole_number(option("audit_budget"), budget) < least:
-            n_groups = dataset.partition.n_groups
+            n_groups = table.partition.n_groups
             raise ValueError(
                 f"an audit of {n_groups} groups needs at least {least} evaluations, got {budget}: raise "
                 f"{option('audit_budget')}"
             )
-        return cls(copies, tuple(parts), classes, least, budget, passages)
+        return cls(copies, tuple(parts), classes, least, budget)
 
     @property
     def default_budget(self) -> int:
@@ -112,7 +95,7 @@ def n_valuations(copies: Copies) -> int:
 
 
 def audit_table(
-    table: Opened,
+    table: Dataset,
     valuation: Valuation,
     plan: AuditPlan | None = None,
     *,
@@ -130,16 +113,12 @@ def audit_table(
     is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing; the
     valuation without copies ends after half of the time.
     """
-    check_opened(table)
+    check_dataset(table)
     check_valuation(valuation)
     plan = plan or AuditPlan.of(table)
     spent: dict[str, int] = {}
     out_of_time: list[str] = []
-    sections = [copies_section(table, plan.copies)]
-    warnings_of_data = warnings_of_test(table)
-    if isinstance(table, Corpus) and plan.passages is not None:
-        sections += passage_sections(table.dataset, plan.passages)
-        warnings_of_data += warnings_of_test_texts(table.dataset, plan.passages)
+    sections = [copies_section(table, plan.copies), *plan.copies.sections]
     left = plan.default_budget if plan.budget is None else plan.budget
 
     @contextmanager
@@ -176,7 +155,7 @@ def audit_table(
             confidence=confidence,
             seed=seed,
         )
-    warnings = [*warnings_of_data, *plan.copies.notes, *audited.warnings]
+    warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
     if out_of_time:
         warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(
@@ -188,39 +167,23 @@ def audit_table(
     )
 
 
-def row_owners(table: Opened) -> Partition:
-    """Return the owner of each training row, even if a player is a unit of several rows."""
-    partition, units = table.dataset.partition, table.dataset.units
-    if units is None:
-        return partition
-    if not partition.is_disjoint:
-        raise ValueError(
-            "an audit needs one provider for each unit, but some have several: use "
-            f"{option('shared_units', 'split')}, or value without {option('audit')}"
-        )
-    return partition.of_parts(pd.factorize(units)[0])
-
-
-def warnings_of_test(table: Opened) -> list[str]:
+def warnings_of_test(table: Dataset) -> list[str]:
     """Return warnings about the choice of test rows."""
     warnings = table.source.warnings_of_payments
-    dataset = table.dataset
-    column = next(iter(dataset.groupings))
-    if column in dataset.test_groups and len(dataset.test_groups[column]):
-        counts = pd.Series(dataset.test_groups[column]).value_counts(normalize=True)
+    labels = table.rows.test_groups.get(next(iter(table.groupings)), ())
+    if len(labels):
+        counts = pd.Series(labels).value_counts(normalize=True)
         if counts.iloc[0] > MOST_OF_TEST:
             warnings.append(
                 f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows, which favours data like its "
                 "own. Test rows from no provider, or from all alike, are fairer"
             )
-    if isinstance(dataset, Dataset):
-        warnings += warnings_of_test_rows(dataset)
     return warnings
 
 
-def copies_section(table: Opened, copies: Copies) -> Section:
+def copies_section(table: Dataset, copies: Copies) -> Section:
     """Return which providers have each other's rows or documents."""
-    what = _called(table)
+    what = table.noun
     if not copies.n_copies:
         return Section("Copies", (f"No provider has another's {what}s, exactly or nearly.",))
     whose = f"a provider that {_came(table, copies, 'earlier')}"
@@ -228,33 +191,25 @@ def copies_section(table: Opened, copies: Copies) -> Section:
         f"{_counted(copies, what)} of {whose}. The faithful value alone does not prevent copying: a copied {what} "
         f"is a new {what} and earns a share."
     ]
-    if _is_by_folder(table):
+    if table.by_folder:
         words.append(
             "Folders are read in the order of their names, which does not say who had a document first. If you know, "
             "value a file with a line for each document and a column of registration times; if not, equal parts are "
             "the remedy that does not depend on it."
         )
-    if table.dataset.units is not None:
-        whole, partly = copies.units_hit(table.dataset.units)
+    if table.units is not None:
+        whole, partly = copies.units_hit(table.units)
         words.append(f"{whole} units consist entirely of copies, {partly} in part.")
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
     columns = ("provider", f"has copies of {what}s of", "equal", "nearly equal")
     return Section(f"Copies: who has whose {what}s", tuple(words), columns, rows)
 
 
-def _came(table: Opened, copies: Copies, when: str) -> str:
+def _came(table: Dataset, copies: Copies, when: str) -> str:
     """Return in words what makes a provider of a copied row the earlier or the first one."""
     if copies.ranks is not None:
         return f"registered it {when}"
-    return f"comes {when} {'by the name of its folder' if _is_by_folder(table) else 'in the data'}"
-
-
-def _is_by_folder(table: Opened) -> bool:
-    return isinstance(table, Corpus) and table.dataset.by_folder
-
-
-def _called(table: Opened) -> str:
-    return "document" if isinstance(table, Corpus) else "row"
+    return f"comes {when} {'by the name of its folder' if table.by_folder else 'in the data'}"
 
 
 def _counted(copies: Copies, what: str) -> str:
@@ -269,7 +224,7 @@ def _counted(copies: Copies, what: str) -> str:
 
 
 def remedy_section(
-    table: Opened,
+    table: Dataset,
     access: GameAccess,
     valuation: Valuation,
     copies: Copies,
@@ -279,7 +234,7 @@ def remedy_section(
     spent: dict[str, int],
 ) -> Section:
     """Return what each provider would get under each remedy, and note the evaluations used, by purpose."""
-    units, what = table.dataset.units, _called(table)
+    units, what = table.units, table.noun
     other = access.evaluator.beside(as_game(table.game_of(copies.kept)))
     with other, counted(spent, "the valuation without copies", other):
         kept, players = copies.remedy("first", units), weighted(other, table.weights)
@@ -327,10 +282,10 @@ def remedy_section(
 
 
 def _with_precedence(
-    table: Opened, access: GameAccess, copies: Copies, budget: int, seed: int, spent: dict[str, int]
+    table: Dataset, access: GameAccess, copies: Copies, budget: int, seed: int, spent: dict[str, int]
 ) -> Valuation:
     """Value the providers where a row counts only beside the first of those that it is a copy of."""
-    units = table.dataset.units
+    units = table.units
     order = Precedence.of(copies.origin, None if units is None else pd.factorize(units)[0])
     game = table.game if units is None else table.game_of_single_rows()
     with access.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):

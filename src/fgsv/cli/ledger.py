@@ -16,7 +16,7 @@ from fgsv.cli.sections import App
 from fgsv.words import counted, some
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Opened
+    from fgsv.data.dataset import Dataset
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -165,7 +165,7 @@ def _parts(frame: Any) -> dict[str, str]:
 
 @app.command()
 @opens_data
-def applies(table: Opened, start: option.Start = None, as_json: option.Json = False) -> None:
+def applies(table: Dataset, start: option.Start = None, as_json: option.Json = False) -> None:
     """Show how much of earlier ledgers applies to a table.
 
     Says which players are still there, and what is known.

@@ -15,10 +15,9 @@ from fgsv.cli.documents import results_only
 from fgsv.cli.parsers import numbers, settings
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Corpus
-    from fgsv.data.opening import Table
+    from fgsv.data.dataset import Dataset
 
-NOT_LOADED = dict.fromkeys(("Table", "Corpus", "Opened"), Any)
+NOT_LOADED = dict.fromkeys(("Dataset",), Any)
 """The types of opened data, which annotations name: they are imported only when a command runs."""
 
 
@@ -54,7 +53,7 @@ def open_data(
     seed: option.Seed = 0,
     training_seeds: option.TrainingSeeds = "fixed",
     registered: option.Registered = None,
-) -> Table | Corpus:
+) -> Dataset:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
     from fgsv.data.folders import TEXT

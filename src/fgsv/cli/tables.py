@@ -13,7 +13,7 @@ from fgsv.cli.parsers import amounts
 from fgsv.words import level
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Opened
+    from fgsv.data.dataset import Dataset
     from fgsv.results import Result, Seal
 
     Before: TypeAlias = Result | None
@@ -24,7 +24,7 @@ else:
 
 @opens_data
 def value(
-    table: Opened,
+    table: Dataset,
     context: typer.Context,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -115,7 +115,7 @@ def value(
 
 @opens_data
 def plan(
-    table: Opened,
+    table: Dataset,
     pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,

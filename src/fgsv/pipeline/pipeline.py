@@ -12,8 +12,8 @@ from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
 from fgsv.audit.table_audit import n_valuations
 from fgsv.checks import check_type
-from fgsv.data.corpus import Corpus, Opened, check_opened
-from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
+from fgsv.data.dataset import Dataset, check_dataset
+from fgsv.data.metrics import alternatives, little_to_share
 from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
@@ -36,7 +36,6 @@ from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_o
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.semivalue import SHAPLEY
-from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
 from fgsv.verification.replay import Records
 from fgsv.words import now, option
@@ -46,7 +45,7 @@ INTERRUPTED_FIRST = "the run was interrupted first"
 
 
 def value_data(
-    table: Opened,
+    table: Dataset,
     *,
     budget: int | None = None,
     precision: float | None = None,
@@ -85,7 +84,7 @@ def value_data(
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
     """
     started = time.monotonic()
-    check_opened(table)
+    check_dataset(table)
     folder = None if out is None else as_path(out, "out")
     limits = Limits(budget, precision, max_seconds)
     _check_fits(table, limits, payout, before)
@@ -131,7 +130,7 @@ def value_data(
 class _Making:
     """What the steps of `value_data` share, once its arguments are checked."""
 
-    table: Opened
+    table: Dataset
     evaluator: Evaluator
     limits: Limits
     """Of the run and the audit together."""
@@ -150,7 +149,7 @@ class _Making:
         return None if seconds is None else max(0.0, seconds - spent)
 
 
-def _check_fits(table: Opened, limits: Limits, payout: Terms | None, before: Result | None) -> None:
+def _check_fits(table: Dataset, limits: Limits, payout: Terms | None, before: Result | None) -> None:
     """Raise an error if the table cannot be valued by the limits, paid by the terms or compared with `before`."""
     if payout is not None:
         check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
@@ -177,7 +176,7 @@ def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
 def _announce(making: _Making) -> None:
     """Tell the watcher what the run will cost, and what it starts from."""
     evaluator, table = making.evaluator, making.table
-    cost = first_cost(evaluator, making.limits, cheaper(table))
+    cost = first_cost(evaluator, making.limits, table.cheaper())
     known, seconds = evaluator.known, evaluator.game.seconds
     start = "" if known is None else in_words(known, table.partition, seconds)
     making.watcher.measured(replace(cost, start=start))
@@ -189,7 +188,7 @@ def _check_something_to_share(making: _Making) -> None:
     if payout is None and making.plan is None:
         return
     anyway = payout is not None and payout.pay_anyway
-    least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
+    least = 0.0 if anyway else table.least_gain
     ends = without_folds(weighted(making.evaluator, table.weights)).ends()
     amounts = [None] * ends.shape[1] if payout is None else payout.check(table.partition.n_groups, table.outputs)
     for output, nobody, everybody, amount in zip(table.outputs or ("",), *ends, amounts, strict=True):
@@ -221,11 +220,10 @@ def _result(making: _Making, raw: Valuation, before: Result | None) -> Result:
     table, metric = making.table, making.table.source.metric
     raw, unknown = _with_training_seeds(raw, making.evaluator)
     valuation = table.on_all_test_rows(raw)
-    (_, main), *others = [(column, valuation.regroup(each)) for column, each in table.dataset.groupings.items()]
+    (_, main), *others = [(column, valuation.regroup(each)) for column, each in table.groupings.items()]
     comparable = before is None or valuation.total > 0
     uncompared = [] if comparable else ["without shares, there is no comparison with the earlier result"]
     poor = little_to_share(valuation, metric, table.source.task)
-    documents = table.dataset if isinstance(table, Corpus) and not making.aggregate_only else None
     return Result(
         main,
         table.source,
@@ -235,7 +233,7 @@ def _result(making: _Making, raw: Valuation, before: Result | None) -> Result:
         own_warnings=(*table.warnings, *unknown, *uncompared, *poor),
         made=now(),
         before=before if comparable else None,
-        highlights=None if documents is None else highlights(documents, valuation),
+        highlights=None if making.aggregate_only else highlights(table, valuation),
     )
 
 
@@ -249,22 +247,6 @@ def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuatio
             return raw, (f"{missing}: {error}",)
     lost = raw.end.reason is Reason.INTERRUPTED and evaluator.game.retrain is not None
     return raw, (f"{missing}: {INTERRUPTED_FIRST}",) if lost else ()
-
-
-def cheaper(table: Opened) -> str:
-    """Return what would make evaluations of a table or texts cheaper, in words; empty if nothing would."""
-    models = "logistic, knn or sklearn.naive_bayes:GaussianNB"
-    ways = []
-    if isinstance(table, Corpus):
-        ways.append("the n-gram model, which is the default")
-    elif table.game.independent_rows:
-        models = models if table.dataset.task == "classification" else "ridge or knn"
-        ways.append(f"{option('model')} {models}, which are fitted in batches")
-    elif isinstance(getattr(table.game, "learner", None), Neighbours):
-        ways.append(f"fewer test rows ({option('test_fraction')})")
-    if table.dataset.units is None:
-        ways.append(f"larger players ({option('unit', 'COLUMN')}), which need fewer evaluations")
-    return " or ".join(ways)
 
 
 def _with_scores_without(making: _Making, result: Result) -> Result:
