@@ -155,7 +155,7 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
     section = next(each for each in found.tables if "three remedies" in each.title)
     assert section.columns[-1] == "precedence"
     units = None if unit is None else pd.factorize(table.units)[0]
-    expected = fgsv.exact(with_precedence(table.game_of_single_rows(), plan.copies.origin, units), table.partition)
+    expected = fgsv.exact(with_precedence(table.game_of_units(None), plan.copies.origin, units), table.partition)
     assert expected.total == pytest.approx(valuation.total)
     assert [row[-1] for row in section.rows] == [f"{share:.2%} ± 0.00%" for share in expected.shares()]
     assert found.n_evaluations <= plan.most(valuation)
@@ -262,7 +262,7 @@ def test_texts_have_times_too():
     corpus = fgsv.open_text(frame, group="by", test=[frame[["text", "by"]]], registered="when")
     plan = AuditPlan.of(corpus)
     assert plan.copies.table.to_dict("records") == [{"holder": "thief", "of": "b", "exact": 1, "near": 0}]
-    assert corpus.game_of_single_rows().n_players == 4
+    assert corpus.game_of_units(None).n_players == 4
     found = audit_table(corpus, fgsv.exact(corpus.game, corpus.partition), plan)
     assert any("three remedies" in each.title for each in found.tables)
 

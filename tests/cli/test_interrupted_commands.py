@@ -9,7 +9,6 @@ from cli_cases import COLUMNS, undated
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.pipeline import check_folder, write_result
-from fgsv.planning import value_with_plan
 from fgsv.planning import Limits, Watcher, value_with_plan
 from fgsv.results import Result
 from fgsv.valuation import INTERRUPTED

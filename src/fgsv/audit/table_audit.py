@@ -287,7 +287,7 @@ def _with_precedence(
     """Value the providers where a row counts only beside the first of those that it is a copy of."""
     units = table.units
     order = Precedence.of(copies.origin, None if units is None else pd.factorize(units)[0])
-    game = table.game if units is None else table.game_of_single_rows()
+    game = table.game if units is None else table.game_of_units(None)
     with access.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
         preceded = by_precedence(weighted(rows, table.weights), order)
         return value(preceded, table.partition, budget=budget, max_seconds=_half_of_time_left(rows), seed=seed)

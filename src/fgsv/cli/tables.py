@@ -148,6 +148,7 @@ def plan(
             "plan": records(found.to_frame()),
             "test_rows": found.test_rows,
             "evaluations": evaluations,
+            "foreseen": list(found.foreseen),
             "notes": table.notes,
         }
         document |= {"start": found.start} if found.start else {}
@@ -158,3 +159,4 @@ def plan(
     console.show(found.to_frame(), f"the cost of precision, at {level(confidence)} confidence")
     if evaluations is not None:
         console.say(console.describe(found, limits))
+    console.say_all(found.foreseen)

@@ -20,7 +20,7 @@ from fgsv.ledger.earlier import last_frame
 from fgsv.types import Ints
 from fgsv.words import option
 
-PARTS = {"preprocessing", "metric", "task", "choice of test rows"}
+PARTS = {"preprocessing", "metric", "task", "choice of test rows", "units"}
 """What a table adds to the frame of its game."""
 
 
@@ -35,6 +35,8 @@ class CarriedOver:
     """The feature columns, used or not; with target and unit they identify a row."""
     test_rows: tuple[str, ...] | None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
+    units: Mapping[str, int] | None = None
+    """Size and seed of the pieces that are players (`fgsv.data.units`); None if they are not such pieces."""
 
     def parts(self) -> dict[str, str]:
         """Return the parts of a frame, as text."""
@@ -44,6 +46,7 @@ class CarriedOver:
             "metric": self.metric,
             "task": self.task,
             "choice of test rows": json.dumps(rows),
+            "units": json.dumps(self.units),
         }
 
     @classmethod
@@ -58,7 +61,8 @@ class CarriedOver:
         fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
         features = tuple(fitted.pop("features"))
         test_rows = None if rows is None else tuple(rows["rows"])
-        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows)
+        units = json.loads(frame["units"])
+        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows, units)
 
 
 def row_hashes(rows: pd.DataFrame) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from fgsv.checks import check_type
 from fgsv.data.source import Source
+from fgsv.data.units import FEW_PLAYERS, in_units
 from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
@@ -44,8 +46,8 @@ class Dataset(ABC):
         """Return the game of those training rows that a mask selects."""
 
     @abstractmethod
-    def game_of_single_rows(self) -> Any:
-        """Return the game in which every row is a player, whatever the units are."""
+    def game_of_units(self, units: Any) -> Any:
+        """Return the game of the same rows with other units; None: each row is a player."""
 
     @abstractmethod
     def copies(self) -> Copies:
@@ -59,8 +61,17 @@ class Dataset(ABC):
         """Return what would make a run cheaper, in words; empty if nothing would."""
         ways = self.cheaper_evaluations()
         if self.units is None:
-            ways.append(f"larger players ({option('unit', 'COLUMN')}), which need fewer evaluations")
+            ways.append(f"larger players ({option('max_players', FEW_PLAYERS)}), which need fewer evaluations")
         return " or ".join(ways)
+
+    def larger_players(self) -> tuple[int, Any, Partition] | None:
+        """Return a unit size that makes few players, with their game and partition; None if there is none."""
+        main, partition = next(iter(self.groupings)), self.partition
+        if self.units is not None or partition.n_players <= 2 * FEW_PLAYERS or partition.n_groups > FEW_PLAYERS:
+            return None
+        of_main = replace(self.rows, groupings={main: partition}, paid=(main,))
+        rows = in_units(of_main, None, FEW_PLAYERS, seed=self.source.split_seed or 0)
+        return rows.pieces.size, self.game_of_units(rows.units), rows.partition
 
     def classes(self) -> Any:
         """Return the class of each player, or None where players have none."""

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from fgsv.data.carried_over import CarriedOver, check_features, find_rows, row_hashes
 from fgsv.data.players import MOST_CLASSES, Rows, bands_of, shown, without_training_rows
 from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
-from fgsv.data.roles import Roles
-from fgsv.data.test_rows import Choice, marked
+from fgsv.data.roles import Roles, SharedUnits
+from fgsv.data.test_rows import Choice, contents_with_target, marked
+from fgsv.data.units import Pieces, in_units
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.words import option, some
@@ -54,6 +55,15 @@ class LabelledRows:
     """The split seed by which test rows were chosen; None if they were not chosen by it."""
     warnings: tuple[str, ...] = ()
     """What is odd about the choice of test rows."""
+    paid: tuple[str, ...] = ()
+    """The columns of providers, among those of `groupings`."""
+    shared_units: SharedUnits | None = None
+    pieces: Pieces | None = None
+    """How `units` were cut; None if they are not pieces of fixed size."""
+
+    def contents(self) -> list[bytes]:
+        """Return the content of each training row: its features and its target."""
+        return contents_with_target(self.features, self.target)
 
     @property
     def partition(self) -> Partition:
@@ -101,7 +111,7 @@ def prepare(
     _check_target(y[~choice.is_test], test_y, task, target)
     players = rows.players(choice.is_test)
     named = test is not None or roles.test_by is not None
-    return LabelledRows(
+    made = LabelledRows(
         features=table.frame.loc[~choice.is_test, names],
         target=y[~choice.is_test],
         test_features=tested.frame[names],
@@ -122,7 +132,11 @@ def prepare(
         registered=players.registered,
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),
+        paid=tuple(roles.group),
+        shared_units=roles.shared_units,
     )
+    units = None if carried is None else carried.units
+    return in_units(made, roles.unit_size, roles.max_players, seed=roles.split_seed, carried=units)
 
 
 def _features(

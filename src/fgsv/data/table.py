@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -55,9 +55,9 @@ class Table(Dataset):
         """Return the game of those training rows that a mask selects."""
         return self.inputs.game(rows)
 
-    def game_of_single_rows(self) -> Any:
-        """Return the game in which every row is a player, whatever the units are."""
-        return replace(self.inputs, units=None).game()
+    def game_of_units(self, units: Any) -> Any:
+        """Return the game of the same rows with other units; None: each row is a player."""
+        return replace(self.inputs, units=units).game()
 
     def copies(self) -> Copies:
         """Return which rows several providers have, exactly or nearly."""
@@ -90,6 +90,8 @@ def open_table(
     group: str | Sequence[str] = (),
     regroup: str | Sequence[str] = "",
     unit: str | None = None,
+    unit_size: int | None = None,
+    max_players: int | None = None,
     test: Any = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
@@ -127,6 +129,9 @@ def open_table(
         group: Provider column, or several; the first one is paid. Default: the name of each file.
         regroup: More columns to group by; they remain features.
         unit: Column that combines rows into one player, such as a patient.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
+            with the split seed.
+        max_players: The smallest such number that makes at most so many players.
         test: File of test rows, or a data frame.
         test_fraction: Approximate fraction of rows held out for testing.
         test_by: Column that says train or test.
@@ -204,6 +209,7 @@ def open_table(
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
     columns = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
+    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,
@@ -337,7 +343,8 @@ def _inputs(
     fitted.columns.check(rows.test_features, "test rows")
     numbers = fitted.transform(rows.features)
     features = tuple(map(str, rows.features.columns))
-    carried = CarriedOver(fitted, ",".join(scores.metrics), rows.task, features, rows.test_hashes)
+    units = None if rows.pieces is None else asdict(rows.pieces)
+    carried = CarriedOver(fitted, ",".join(scores.metrics), rows.task, features, rows.test_hashes, units)
     return Inputs(
         model=make_pipeline(transformer(fitted.columns), learner) if refit else learner,
         X=rows.features if refit else numbers,

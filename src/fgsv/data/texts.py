@@ -61,9 +61,9 @@ class Texts(Dataset):
         """Return the game of those training documents that a mask selects."""
         return self.build(self.rows.players(rows))
 
-    def game_of_single_rows(self) -> Any:
-        """Return the game in which every document is a player, whatever the units are."""
-        return self.build([[text] for text in self.rows.texts.tolist()])
+    def game_of_units(self, units: Any) -> Any:
+        """Return the game of the same documents with other units; None: each document is a player."""
+        return self.build(replace(self.rows, units=units).players())
 
     def copies(self) -> Copies:
         """Return which documents several providers have, with the passages that others share."""
@@ -87,6 +87,8 @@ def open_text(
     group: str | Sequence[str] = (),
     regroup: str | Sequence[str] = "",
     unit: str | None = None,
+    unit_size: int | None = None,
+    max_players: int | None = None,
     test: Any = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
@@ -116,6 +118,9 @@ def open_text(
         group: Provider column, or several; the first one is paid. Default: the name of each file.
         regroup: More columns to group by.
         unit: Column that combines rows into one player, such as an author.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
+            with the split seed.
+        max_players: The smallest such number that makes at most so many players.
         test: File of test texts, or a data frame.
         test_fraction: Approximate fraction of texts held out for testing.
         test_by: Column that says train or test.
@@ -169,6 +174,7 @@ def open_text(
     build = partial(make if why else partial(_with_folds, make), tests=rows.tests)
     game = build(rows.players())
     columns = {"group": roles.group, "text": text, "unit": unit, "output": output_by, "ignored": roles.ignore}
+    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,

@@ -24,8 +24,9 @@ from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.packages import versions
 from fgsv.payout import Terms
+from fgsv.payout.verdicts import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
-from fgsv.planning import Limits, Watcher, first_cost, value_with_plan
+from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, value_with_plan
 from fgsv.results.answers import Answers
 from fgsv.results.highlights import highlights
 from fgsv.results.merkle import Tree
@@ -113,6 +114,8 @@ def value_data(
             watcher,
             confidence=confidence,
             shown_as=data.on_all_test_rows,
+            payable=None if payout is None or payout.pay_anyway else WIDEST,
+            offer=offer_of_units(data, limits, confidence=confidence, n_jobs=n_jobs),
             seed=seed,
         )
         result = _result(data, raw, evaluator, confidence, before, shows_players=not aggregate_only)
