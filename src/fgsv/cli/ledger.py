@@ -234,6 +234,8 @@ def forget(
     else:
         what = f"{counted(found.evaluations, 'evaluation')} of {counted(found.players, 'player')}"
         echo(f"{what} erased from {ledger}")
+        if found.test_rows:
+            echo(f"{counted(found.test_rows, 'test row')} beside it erased: no run can start from it any more")
         if found.unknown:
             few = some(map(repr, found.unknown), most=3)
             echo(f"warning: {ledger} has no player {few}: misspelt, or forgotten before")

@@ -77,6 +77,10 @@ class Dataset(ABC):
         """Return the class of each player, or None where players have none."""
         return None
 
+    def own_test_rows(self) -> pd.DataFrame | None:
+        """Return test rows that were drawn from the data, each with a digest of its provider; None if none were."""
+        return None
+
     def describe_player(self, player: int) -> tuple[str, str] | None:
         """Return a player's name and first words; None where players are not for reading."""
         return None

@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fgsv.data.carried_over import CarriedOver, check_features, find_rows, row_hashes
+from fgsv.data.carried_over import CarriedOver, check_features, find_rows, kept_rows, row_hashes
 from fgsv.data.players import MOST_CLASSES, Rows, bands_of, shown, without_training_rows
 from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
 from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.test_rows import Choice, contents_with_target, marked
 from fgsv.data.units import Pieces, in_units
+from fgsv.game import provider_digest
+from fgsv.ledger.test_rows import PROVIDER
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.words import option, some
@@ -23,6 +25,10 @@ from fgsv.words import option, some
 Task = Literal["classification", "regression"]
 MOST_SLICES = 10
 """Limit on the slices of the test rows by one column."""
+NEXT_MONTH = (
+    "the next month needs the same test rows: they stay beside the ledger, if there is one; or hold them out into a "
+    "file of their own before"
+)
 MOSTLY, FEW = 0.8, 20
 """A target with more classes than this part of the rows, unless these are few, is an id or a date."""
 
@@ -47,6 +53,8 @@ class LabelledRows:
     """The choices that were made, in plain words."""
     test_hashes: tuple[str, ...] | None = None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
+    test_rows: pd.DataFrame | None = None
+    """The same test rows as the file has them, each with a digest of its provider, for the next month."""
     test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Column -> the slice that each test row is in."""
     registered: Ints | None = None
@@ -106,8 +114,13 @@ def prepare(
         test_groups = {name: test.frame[name].to_numpy() for name in roles.group if name in test.frame}
     else:
         choice = _choice(rows, y, task, content, carried)
-        tested, test_y = replace(table, frame=table.frame.iloc[choice.places]), y[choice.places]
-        test_groups = {name: each[choice.places] for name, each in rows.labels.items()}
+        kept = choice.kept
+        if kept is None:
+            owners = map(provider_digest, rows.labels[roles.group[0]][choice.places])
+            kept = table.frame.iloc[choice.places].assign(**{PROVIDER: list(owners)})
+        tested, test_y = replace(table, frame=kept), _target(kept[target], task)
+        places = choice.places if choice.kept is None else []
+        test_groups = {name: each[places] for name, each in rows.labels.items()}
     _check_target(y[~choice.is_test], test_y, task, target)
     players = rows.players(choice.is_test)
     named = test is not None or roles.test_by is not None
@@ -124,10 +137,12 @@ def prepare(
             *dict.fromkeys([*table.notes, *tested.notes]),
             f"{task} ({why})",
             f"tested on {choice.note}",
+            *([] if named else [NEXT_MONTH]),
             *earlier,
             *players.notes,
         ),
         test_hashes=None if named else tuple(row_hashes(tested.frame[_identity(content, roles)])),
+        test_rows=None if named else tested.frame.reindex(columns=[*_identity(content, roles), PROVIDER]),
         test_slices={name: _slices(tested, name) for name in slices},
         registered=players.registered,
         split_seed=choice.split_seed,
@@ -163,9 +178,13 @@ def _choice(rows: Rows, y: NDArray[Any], task: Task, content: Sequence[str], car
     if roles.test_by is not None:
         return marked(table.column(roles.test_by, "marks the test rows"))
     if carried is not None and carried.test_rows is not None:
-        order = find_rows(table.frame[_identity(content, roles)], carried.test_rows)
+        names = _identity(content, roles)
+        order = find_rows(table.frame[names], carried.test_rows)
         note = f"the {len(order)} test rows of the run to start from"
-        return Choice(np.isin(np.arange(len(y)), order), note, order=order)
+        missing = int((order < 0).sum())
+        kept = kept_rows(carried, names, missing) if missing else None
+        note += ", which are kept beside its ledger" if missing else ""
+        return Choice(np.isin(np.arange(len(y)), order), note, order=order, kept=kept)
 
     def problem(is_test: Masks) -> str | None:
         return _problem(y[~is_test], y[is_test], task) or without_training_rows(rows.labels, is_test)

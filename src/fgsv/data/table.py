@@ -66,6 +66,10 @@ class Table(Dataset):
         rows = self.inputs.numbers, self.rows.target, self.row_owners()
         return find_copies(*rows, registered=self.rows.registered)
 
+    def own_test_rows(self) -> pd.DataFrame | None:
+        """Return test rows that were drawn from the table, each with a digest of its provider."""
+        return self.rows.test_rows
+
     def cheaper_evaluations(self) -> list[str]:
         """Return what would make evaluations cheaper, in words."""
         if self.game.independent_rows:

@@ -22,6 +22,7 @@ from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
+from fgsv.ledger.test_rows import keep
 from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.verdicts import WIDEST
@@ -103,6 +104,8 @@ def value_data(
     described = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
     watcher = watcher or Watcher()
     with folder_of_run(folder, force=force, run=described), evaluator:
+        if ledger is not None and (drawn := data.own_test_rows()) is not None:
+            keep(drawn, ledger)  # for the next month, when their providers may have left
         watcher.measured(_cost(data, evaluator, limits))
         if payout is not None or plan is not None:
             _check_something_to_share(data, evaluator, payout)
