@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.checks import check_type
+from fgsv.data.facts import equal_rows
 from fgsv.data.source import Source
 from fgsv.data.units import FEW_PLAYERS, in_units
 from fgsv.partition import Partition
@@ -52,6 +53,10 @@ class Dataset(ABC):
     @abstractmethod
     def copies(self) -> Copies:
         """Return which rows several providers have, and what an audit says about that."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """Return a sentence about what each provider delivered, beside the average; empty if players are shared."""
 
     @abstractmethod
     def cheaper_evaluations(self) -> list[str]:
@@ -99,6 +104,12 @@ class Dataset(ABC):
     def units(self) -> Any:
         """(rows,) the unit of each training row; None where each row is a player."""
         return self.rows.units
+
+    def equal_rows(self) -> tuple[Masks, list[str]]:
+        """Return (rows,) whether another provider has an equal row, and a warning that names whose are equal."""
+        if not self.partition.is_disjoint:
+            return np.zeros(len(self.rows.contents()), dtype=bool), []
+        return equal_rows(self.rows.contents(), self.row_owners())
 
     def row_owners(self) -> Partition:
         """Return the owner of each training row, even if a player is a unit of several rows."""

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
@@ -15,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from fgsv.checks import as_list, check_type, whole_number
 from fgsv.data.carried_over import CarriedOver
 from fgsv.data.dataset import Dataset
+from fgsv.data.facts import contradicted, sentences
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, rare_class, too_few
 from fgsv.data.inputs import read_all
 from fgsv.data.labelled_rows import LabelledRows, Task, prepare
@@ -69,6 +71,23 @@ class Table(Dataset):
     def own_test_rows(self) -> pd.DataFrame | None:
         """Return test rows that were drawn from the table, each with a digest of its provider."""
         return self.rows.test_rows
+
+    def facts(self) -> dict[str, str]:
+        """Return a sentence about each provider: its rows, classes, missing and equal ones, and doubtful labels."""
+        if not self.partition.is_disjoint:
+            return {}
+        rows, parts = self.rows, {}
+        if rows.task == "classification":
+            classes, counts = np.unique(rows.target, return_counts=True)
+            rarest = classes[counts.argmin()]
+            parts[f"of class {rarest}"] = rows.target == rarest
+        parts["of cells missing"] = rows.features.isna().mean(axis=1).to_numpy()
+        parts["equal to another provider's row"] = self.equal_rows()[0]
+        if rows.task == "classification":
+            parts["with a label that a model of the other rows contradicts"] = contradicted(
+                self.inputs.numbers, rows.target
+            )
+        return sentences(self.row_owners(), self.noun, parts)
 
     def cheaper_evaluations(self) -> list[str]:
         """Return what would make evaluations cheaper, in words."""
@@ -236,7 +255,8 @@ def open_table(
         opened_with=given if named else None,
         split_seed=rows.split_seed,
     )
-    return Table(game, rows, inputs, source, _warnings(rows, fitted), tuple(scores.also))
+    made = Table(game, rows, inputs, source, _warnings(rows, fitted), tuple(scores.also))
+    return replace(made, warnings=(*made.warnings, *made.equal_rows()[1]))
 
 
 def _with_folds(inputs: Inputs, rows: LabelledRows, monte_carlo_only: bool) -> tuple[Any, Inputs, list[str]]:

@@ -14,6 +14,7 @@ import numpy as np
 from fgsv.checks import check_type
 from fgsv.data.dataset import Dataset
 from fgsv.data.documents import Documents, TestText, prepare_texts
+from fgsv.data.facts import sentences
 from fgsv.data.folders import PROVIDER, read_folder
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, too_few
 from fgsv.data.inputs import read_all
@@ -70,6 +71,14 @@ class Texts(Dataset):
         from fgsv.audit.text_audit import copies_of_texts  # here: an audit stands above data
 
         return copies_of_texts(self.rows, self.row_owners())
+
+    def facts(self) -> dict[str, str]:
+        """Return a sentence about each provider: its documents, their length, and equal ones."""
+        if not self.partition.is_disjoint:
+            return {}
+        lengths = np.array([len(str(text)) for text in self.rows.texts], dtype=float)
+        equal = {"equal to another provider's document": self.equal_rows()[0]}
+        return sentences(self.row_owners(), self.noun, equal, {"characters a document": lengths})
 
     def cheaper_evaluations(self) -> list[str]:
         """Return what would make evaluations cheaper, in words."""
@@ -190,7 +199,8 @@ def open_text(
         split_seed=rows.split_seed,
     )
     warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.partition.names))
-    return Texts(game, rows, source, build, warnings, rows.by_folder)
+    made = Texts(game, rows, source, build, warnings, rows.by_folder)
+    return replace(made, warnings=(*warnings, *made.equal_rows()[1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ def value_data(
     on_error = worth_of_failure(data.game, on_error)
     evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
     described = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
-    watcher = watcher or Watcher()
+    watcher, facts = watcher or Watcher(), data.facts()
     with folder_of_run(folder, force=force, run=described), evaluator:
         if ledger is not None and (drawn := data.own_test_rows()) is not None:
             keep(drawn, ledger)  # for the next month, when their providers may have left
@@ -122,7 +122,7 @@ def value_data(
             seed=seed,
         )
         result = _result(data, raw, evaluator, confidence, before, shows_players=not aggregate_only)
-        result = replace(result, history=history, command=command)
+        result = replace(result, history=history, command=command, facts=facts)
         if seal is not None:
             root = Tree(used.leaves()).root.hex()
             result = replace(result, sealed=Sealed(seal.commitment, seal, str(public), root, len(used)))

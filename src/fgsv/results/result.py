@@ -65,6 +65,8 @@ class Result:
     """The documents that earned and cost most, if texts were valued and single players may be shown."""
     answers: Answers | None = None
     """The shares by other scores and slices of the test rows, if these were declared."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Provider -> a sentence about what it delivered, beside the average."""
     sealed: Sealed | None = None
     """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
@@ -175,6 +177,7 @@ class Result:
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
         info |= {name: part for name, part in self.parts.items() if part is not None}
         info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
+        info |= {"facts": dict(self.facts)} if self.facts else {}
         info["verdict"] = self.verdict.to_dict()
         return document | {"settings": settings, "info": info}
 
@@ -202,6 +205,7 @@ class Result:
                 Payout.from_dict(info["payout"], valuation) if "payout" in info else None,
                 history=tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 own_warnings=tuple(info.get("warnings", [])),
+                facts={str(name): str(words) for name, words in info.get("facts", {}).items()},
                 made=info.get("made"),
                 command=info.get("command"),
                 **{name: kind.from_dict(info[name]) for name, kind in PARTS.items() if name in info},
