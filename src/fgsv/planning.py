@@ -427,10 +427,10 @@ def plan_table(
         access = weighted(evaluator, table.weights)
         found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed, **ends)
         found = found.foresee(limits, offer=offer_of_units(table, limits, confidence=confidence, n_jobs=n_jobs))
-        known = evaluator.known
+        known = evaluator.found
         if known is None:
             return found
-        return replace(found, start=in_words(known, table.partition, evaluator.game.seconds))
+        return replace(found, start=in_words(known, table.partition, evaluator.game))
 
 
 @dataclass(frozen=True)

@@ -173,6 +173,7 @@ def applies(table: Dataset, start: option.Start = None, as_json: option.Json = F
     Example: fgsv ledger applies april.csv --group provider --target y --start march.db
     """
     from fgsv.evaluation.start import in_words
+    from fgsv.game import as_game
     from fgsv.ledger import known
 
     if not start:
@@ -182,7 +183,7 @@ def applies(table: Dataset, start: option.Start = None, as_json: option.Json = F
         counts = {"apply": len(found), "recorded": found.n_recorded, "draws": int((found.run >= 0).sum())}
         print_json(counts | {"players_left": found.n_left, "players_joined": found.n_joined, "notes": found.notes})
         return
-    for line in [in_words(found, table.partition), *found.notes]:
+    for line in [in_words(found, table.partition, as_game(table.game)), *found.notes]:
         echo(line)
 
 

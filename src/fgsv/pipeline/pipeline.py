@@ -217,8 +217,8 @@ def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
 def _cost(data: Dataset, evaluator: Evaluator, limits: Limits) -> FirstCost:
     """Return what the run will cost, and what it starts from."""
     cost = first_cost(evaluator, limits, data.cheaper())
-    known, seconds = evaluator.known, evaluator.game.seconds
-    return replace(cost, start="" if known is None else in_words(known, data.partition, seconds))
+    found = evaluator.found
+    return replace(cost, start="" if found is None else in_words(found, data.partition, evaluator.game))
 
 
 def _check_something_to_share(data: Dataset, evaluator: Evaluator, payout: Terms | None) -> None:

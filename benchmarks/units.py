@@ -1,0 +1,48 @@
+"""What a provider gains by a split across units: exact values of four providers, one of which splits at random.
+
+    python -m benchmarks units
+
+Each of 20 times, 240 rows of four providers are pieces of 20 rows (`--unit-size 20`). The first provider deals its
+rows at random to two names, and its pieces are cut anew. Printed is how much its share changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+import fgsv
+
+N_PROVIDERS, N_ROWS, UNIT_SIZE, REPEATS = 4, 240, 20, 20
+
+
+def rows(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return rows with a target that three features explain in part."""
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    return frame.assign(y=frame.sum(axis=1) + rng.normal(scale=2.0, size=n))
+
+
+def share(frame: pd.DataFrame, test: pd.DataFrame, split_seed: int) -> float:
+    """Return the exact share of the providers whose names begin with 0."""
+    options = {"unit_size": UNIT_SIZE, "split_seed": split_seed, "monte_carlo_only": True}
+    table = fgsv.open_table(frame, test=test, group="provider", target="y", model="ridge", **options)
+    found = fgsv.exact(table.game, table.partition)
+    return float(sum(part for name, part in zip(found.names, found.shares(), strict=True) if name.startswith("0")))
+
+
+def main() -> None:
+    """Print the changes of the share."""
+    changes = []
+    for repeat in range(REPEATS):
+        rng = np.random.default_rng(repeat)
+        frame = rows(N_ROWS, rng).assign(provider=[str(k % N_PROVIDERS) for k in range(N_ROWS)])
+        test = rows(1000, rng)
+        half = frame["provider"].mask((frame["provider"] == "0") & (rng.random(N_ROWS) < 0.5), "0b")
+        changes.append(share(frame.assign(provider=half), test, repeat) - share(frame, test, repeat))
+    points = 100 * np.array(changes)
+    print("change of the share by a split across units, in percentage points (the share is about 25)")
+    print(f"mean {points.mean():+.2f} ± {points.std(ddof=1) / np.sqrt(REPEATS):.2f}, typical size {points.std():.2f}")
+
+
+if __name__ == "__main__":
+    main()
