@@ -2,8 +2,9 @@
 
     python -m benchmarks units
 
-Each of 20 times, 240 rows of four providers are pieces of 20 rows (`--unit-size 20`). The first provider deals its
-rows at random to two names, and its pieces are cut anew. Printed is how much its share changes.
+Each of 60 times, 240 rows of four providers are pieces of 20 rows (`--unit-size 20`). The first provider deals its
+rows at random to two names, and its pieces are cut anew. Printed is how much its share changes, beside how much it
+changes with another split seed alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pandas as pd
 
 import fgsv
 
-N_PROVIDERS, N_ROWS, UNIT_SIZE, REPEATS = 4, 240, 20, 20
+N_PROVIDERS, N_ROWS, UNIT_SIZE, REPEATS = 4, 240, 20, 60
 
 
 def rows(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -32,16 +33,20 @@ def share(frame: pd.DataFrame, test: pd.DataFrame, split_seed: int) -> float:
 
 def main() -> None:
     """Print the changes of the share."""
-    changes = []
+    changes: dict[str, list[float]] = {"a split across units": [], "another split seed alone": []}
     for repeat in range(REPEATS):
         rng = np.random.default_rng(repeat)
         frame = rows(N_ROWS, rng).assign(provider=[str(k % N_PROVIDERS) for k in range(N_ROWS)])
         test = rows(1000, rng)
-        half = frame["provider"].mask((frame["provider"] == "0") & (rng.random(N_ROWS) < 0.5), "0b")
-        changes.append(share(frame.assign(provider=half), test, repeat) - share(frame, test, repeat))
-    points = 100 * np.array(changes)
-    print("change of the share by a split across units, in percentage points (the share is about 25)")
-    print(f"mean {points.mean():+.2f} ± {points.std(ddof=1) / np.sqrt(REPEATS):.2f}, typical size {points.std():.2f}")
+        dealt = frame["provider"].mask((frame["provider"] == "0") & (rng.random(N_ROWS) < 0.5), "0b")
+        whole = share(frame, test, repeat)
+        changes["a split across units"].append(share(frame.assign(provider=dealt), test, repeat) - whole)
+        changes["another split seed alone"].append(share(frame, test, REPEATS + repeat) - whole)
+    print("change of a share of about 25%, in percentage points")
+    for why, found in changes.items():
+        points = 100 * np.array(found)
+        stderr = points.std(ddof=1) / np.sqrt(REPEATS)
+        print(f"by {why}: mean {points.mean():+.2f} ± {stderr:.2f}, typical size {np.sqrt((points**2).mean()):.2f}")
 
 
 if __name__ == "__main__":
