@@ -53,4 +53,4 @@ check-release:  ## build, install into clean environments of every Python, run: 
 include benchmarks.mk
 
 clean:
-	rm -rf .venv .venv-peers .venv-pydvl fgsv-demo bench-out dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-peers .venv-pydvl .venv-flower fgsv-demo bench-out dist site .mypy_cache .ruff_cache .pytest_cache

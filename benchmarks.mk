@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds bench-errors bench-attacks
+.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds bench-errors bench-attacks bench-innocents bench-chosen federated
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -37,6 +37,12 @@ bench-cost: .venv/test  ## seconds to a given error where large coalitions cost 
 bench-attacks: .venv/test  ## what attacks earn under six rules, and what remedies cost honest twins
 	$(PY) -m benchmarks attacks
 
+bench-innocents: .venv/test  ## whom the search for copies accuses by chance, and which copies it finds
+	$(PY) -m benchmarks innocents
+
+bench-chosen: .venv/test  ## what a provider earns that knows the split seed and chooses its test rows
+	$(PY) -m benchmarks chosen
+
 bench-product: .venv/test  ## start-up, a file of 100,000 rows, the size of the report
 	$(PY) -m benchmarks product
 
@@ -50,7 +56,11 @@ bench-peers: .venv-peers/installed .venv-pydvl/installed  ## shapiq and pyDVL on
 bench-explain: .venv-peers/installed  ## one prediction explained by fgsv, shap and shapiq
 	.venv-peers/bin/python -m benchmarks explain
 
-# shapiq needs Python 3.12 and pyDVL numpy 1, so that each has a virtual environment of its own
+federated: .venv-flower/installed  ## Flower itself: its strategies under the log, and ten hospitals in its simulation
+	.venv-flower/bin/python -W ignore -m pytest -W ignore tests/federated/flower
+	.venv-flower/bin/python -W ignore -m experiments federated
+
+# shapiq needs Python 3.12 and pyDVL numpy 1, and flwr older packages: each has a virtual environment of its own
 PYTHON312 ?= python3.12
 .venv-peers/installed: pyproject.toml
 	$(PYTHON312) -m venv .venv-peers
@@ -60,4 +70,9 @@ PYTHON312 ?= python3.12
 .venv-pydvl/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-pydvl
 	.venv-pydvl/bin/python -m pip install --quiet --editable . 'pydvl==0.10.0'
+	touch $@
+
+.venv-flower/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python -m pip install --quiet --editable '.[flower,plots]' 'flwr[simulation]==1.42.0' pytest pytest-xdist hypothesis
 	touch $@

@@ -8,7 +8,20 @@ from importlib import import_module
 
 NAMES = (
     *("accuracy", "coverage", "few", "ablation", "scale", "peers", "explain", "product", "proxy", "cost", "bits"),
-    *("stops", "market", "months", "units", "language", "twin", "seeds", "errors", "seal", "attacks"),
+    *(
+        "stops",
+        "market",
+        "months",
+        "units",
+        "language",
+        "twin",
+        "seeds",
+        "errors",
+        "seal",
+        "attacks",
+        "innocents",
+        "chosen",
+    ),
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

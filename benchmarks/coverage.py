@@ -3,8 +3,8 @@
 Three games, 1,000 runs each: a sum of unanimity games; ridge regression with as many features as a small coalition
 has rows, where errors have heavy tails; and the accuracy of a logistic regression, which moves in steps. On request
 (`--games`) two more: ridge regression on other data, with six features (`features6`), and a saturating sum of heavy
-tails (`narrow`). By default a game whose evaluations are known to be cheap is not learned; `--learn` says what is.
-With `--unbiased` values are corrected.
+tails (`narrow`); or a game of `few` by its name. By default a game whose evaluations are known to be cheap is not
+learned; `--learn` says what is. With `--unbiased` values are corrected.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pandas as pd
 from scipy.stats import kurtosis, norm
 
 import fgsv
+from benchmarks import few_games
 from benchmarks.options import parsed
 from experiments.repeats import run_all
 
@@ -49,7 +50,9 @@ def game_of(name: str) -> Any:
         X = rng.normal(size=(218, 4))
         positive = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=218) > 0
         return fgsv.utility(LogisticRegression(), X[:18], positive[:18], X[18:], positive[18:], "accuracy")
-    raise ValueError(f"unknown game {name!r}: expected sou64, ridge, features6, narrow or accuracy")
+    if name in few_games.TABLES:
+        return few_games.load(name)[0]
+    raise ValueError(f"unknown game {name!r}: expected sou64, ridge, features6, narrow, accuracy or a game of few")
 
 
 @cache
@@ -152,6 +155,7 @@ def summarise(game: str, stop: str, outcome: Outcome, fixed: Outcome | None = No
         "group_bias": np.abs(groups.mean(axis=0) / groups.std(axis=0, ddof=1)).max(),
         "stop_bias": np.nan if fixed is None else np.abs(own.mean(axis=0) / groups.std(axis=0, ddof=1)).max(),
         "its_chance": (own.std(axis=0, ddof=1) / groups.std(axis=0, ddof=1)).max() / np.sqrt(runs),
+        "player_bias": np.abs(errors.mean(axis=0) / np.sqrt((errors**2).mean(axis=0))).max(),
         "player_z": np.abs(_z(errors)).max(),
         "chance_z": limit,
     }
@@ -181,6 +185,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--learn", choices=["kernel", "players", "sizes"], help="what is learned")
     parser.add_argument("--unbiased", action="store_true", help="with values that are corrected")
+    parser.add_argument("--fixed", action="store_true", help="only runs with a fixed budget")
     arguments = parsed(parser, "coverage")
     runs, budget, jobs = arguments.runs, arguments.budget, arguments.jobs
     options = {"learn": arguments.learn, "unbiased": arguments.unbiased}
@@ -190,6 +195,8 @@ def main() -> None:
     for game in arguments.games:
         fixed = repeat(game, runs, budget, None, jobs, options)
         rows.append(summarise(game, "budget", fixed))
+        if arguments.fixed:
+            continue
         # a target that is met after about as many evaluations, sooner or later as the data has it
         target = float(np.median(fixed.stderr.max(axis=1)))
         stopped = repeat(game, runs, 8 * budget, target, jobs, options)
@@ -201,6 +208,7 @@ def main() -> None:
     print("coverage: of nominal 95% intervals, pooled over four groups (coverage_stderr: its standard error)")
     print("group_bias: the largest mean error of a group, over the deviation of errors; chance is 1/sqrt(runs)")
     print("stop_bias: the same less what it has in common with runs of the same seeds and a fixed budget; its_chance")
+    print("player_bias: the largest mean error of a player over the root mean square of its errors")
     print("group_z, player_z: the largest |mean error| over its standard error; if unbiased, 99% are below chance_z")
     arguments.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(arguments.out / "coverage.csv", index=False)

@@ -29,7 +29,7 @@ from benchmarks.options import parsed
 from fgsv.partition import Partition
 from fgsv.report import render
 from fgsv.signals import one_thread
-from fgsv.valuation import Valuation
+from fgsv.valuation import Estimate, Valuation
 
 FGSV = [sys.executable, "-m", "fgsv"]
 
@@ -147,19 +147,11 @@ def report_size(n_players: int = 50_000) -> float:
     rng = np.random.default_rng(0)
     players = rng.normal(1e-3, 1e-2, n_players)
     partition = Partition.of(rng.integers(0, 20, n_players))
-    base = Valuation(
-        partition=partition,
-        values=np.zeros(20),
-        stderr=np.zeros(20),
-        total=players.sum(),
-        player_values=players,
-        deviations=rng.normal(size=(32, n_players, 1)).astype(np.float32),
-        degrees_of_freedom=31,
-        method="gp",
-        n_evaluations=20_000,
-        end=fgsv.End(fgsv.Reason.BUDGET),
-    )
-    return len(render(base.regroup(partition)).encode()) / 1e6
+    deviations = rng.normal(size=(32, n_players, 1)).astype(np.float32)
+    estimate = Estimate(players[:, None], deviations, degrees_of_freedom=31, method="gp")
+    ends = np.array([0.0, players.sum()])
+    made = Valuation(estimate, partition, ends, n_evaluations=20_000, end=fgsv.End(fgsv.Reason.BUDGET))
+    return len(render(made).encode()) / 1e6
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ changes with another split seed alone.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -25,10 +27,11 @@ def rows(n: int, rng: np.random.Generator) -> pd.DataFrame:
 
 def share(frame: pd.DataFrame, test: pd.DataFrame, split_seed: int) -> float:
     """Return the exact share of the providers whose names begin with 0."""
-    options = {"unit_size": UNIT_SIZE, "split_seed": split_seed, "monte_carlo_only": True}
-    table = fgsv.open_table(frame, test=test, group="provider", target="y", model="ridge", **options)
+    columns: dict[str, Any] = {"group": "provider", "target": "y", "test": test, "monte_carlo_only": True}
+    table = fgsv.open_table(frame, model="ridge", unit_size=UNIT_SIZE, split_seed=split_seed, **columns)
     found = fgsv.exact(table.game, table.partition)
-    return float(sum(part for name, part in zip(found.names, found.shares(), strict=True) if name.startswith("0")))
+    names = [str(name) for name in found.names]
+    return float(sum(part for name, part in zip(names, found.shares(), strict=True) if name.startswith("0")))
 
 
 def main() -> None:

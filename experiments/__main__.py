@@ -14,6 +14,7 @@ EXPERIMENTS = {
     "copyright": "Figure 3: royalties of four brands from a diffusion model",
     "published": "Figure 3 again, from the utilities that the paper's authors published",
     "diabetes": "Figure 4: groups of patients, under seven groupings",
+    "federated": "not in the paper: what ten hospitals contribute to a federated run",
     "code": "not in the paper: whose code a small language model learns from",
 }
 

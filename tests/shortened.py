@@ -12,6 +12,5 @@ def shorten(patch):
 def shorten_audits(patch):
     """Let an audit try fewer splits, with fewer evaluations for all it looks at."""
     patch.setattr(splits, "SEARCHED", 4)
-    patch.setattr(table_audit, "LEAST_OF_DIAGNOSIS", 200)
     patch.setattr(table_audit, "DEFAULT_BUDGET", 1000)
     patch.setattr(table_audit, "SPARE", 200)

@@ -1,7 +1,5 @@
 """Diagnostics against games whose behaviour by size is known."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -39,30 +37,6 @@ def test_differences_that_grow_are_not_said_to_fall():
     assert found.deletion.exponent > 1
     assert f"deletion differences change as s^{found.deletion.exponent:.2f}" in str(found)
     assert "second-order differences fall faster than s^-1.5, as Algorithm 1 assumes: no" in str(found)
-
-
-@pytest.mark.parametrize("sizes", [[25, 25, 25, 25], [60, 30, 10]])
-def test_split_gain_is_that_of_exact_gsv_where_size_is_all_that_counts(sizes):
-    groups = np.repeat(np.arange(len(sizes)), sizes)
-    found = fgsv.diagnose(fgsv.Game(root, 100), groups.tolist()).split_gains
-    whole = fgsv.exact(fgsv.grouped(fgsv.Game(root, 100), groups.tolist()))
-    split = groups.copy()
-    split[: sizes[0] // 2] = len(sizes)
-    halves = fgsv.exact(fgsv.grouped(fgsv.Game(root, 100), split.tolist()))
-    values = dict(zip(halves.names, halves.values, strict=True))
-    gain = values[0] + values[len(sizes)] - whole.values[0]
-    assert found.players.tolist() == sizes
-    # the curve is smoothed and interpolated between its nodes
-    assert abs(found.gain[0] - gain) < 0.03 * gain
-    assert gain > 0
-
-
-def test_an_additive_game_gains_nothing_by_splitting():
-    weights = np.random.default_rng(2).normal(size=80)
-    game = fgsv.Game(lambda masks: masks @ weights, 80)
-    (row,) = fgsv.diagnose(game, budget=20_000).split_gains.itertuples()
-    assert row.group == "one of four equal groups"
-    assert row.low - (row.high - row.low) < 0 < row.high + (row.high - row.low)
 
 
 def test_means_by_size(square_of_a_mean):
@@ -110,25 +84,3 @@ def test_the_budget_is_kept_and_counted_and_failures_of_the_ends_too():
     for wrong in ({"budget": 700.5}, {"budget": "700"}, {"seed": 0.5}):
         with pytest.raises(ValueError, match="must be a whole number"):
             fgsv.diagnose(fgsv.Game(root, 30), **wrong)
-
-
-def test_sampled_split_gains_of_many_groups_are_the_exact_ones_within_their_error(monkeypatch):
-    rng = np.random.default_rng(3)
-    groups = np.repeat(np.arange(12), rng.integers(1, 9, size=12)).tolist()
-    game = fgsv.Game(root, len(groups))
-    exact = fgsv.diagnose(game, groups, budget=1_000)
-    monkeypatch.setattr("fgsv.diagnosis.MOST_EXACT", 11)
-    sampled = fgsv.diagnose(game, groups, budget=1_000)
-    assert exact.split_gains_stderr == 0 < sampled.split_gains_stderr
-    assert sampled.split_gains["group"].tolist() == exact.split_gains["group"].tolist()
-    assert (np.abs(sampled.split_gains.gain - exact.split_gains.gain) < 4 * sampled.split_gains_stderr).all()
-    # an error that says something: a fraction of the gains
-    assert sampled.split_gains_stderr < 0.1 * exact.split_gains.gain.max()
-
-
-def test_many_groups_are_diagnosed_at_once():
-    groups = (np.arange(8_000) % 1_618).tolist()
-    start = time.process_time()
-    found = fgsv.diagnose(fgsv.Game(root, 8_000), groups, budget=400)
-    assert len(found.split_gains) == 1_618
-    assert time.process_time() - start < 20  # by integration it would take hours

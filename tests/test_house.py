@@ -21,7 +21,7 @@ LAYERS = [
     ["methods", "games", "utilities", "ledger"],
     ["evaluation"],
     ["running"],
-    ["payout", "planning", "diagnosis", "plots", "data"],
+    ["payout", "planning", "diagnosis", "plots", "data", "federated"],
     ["audit"],
     ["results"],
     ["report", "verification"],

@@ -34,7 +34,7 @@ def test_a_result_is_a_run(mlflow, tmp_path):
     assert logged.metrics["fgsv/evaluations"] == result.valuation.n_evaluations
     folder = mlflow.artifacts.download_artifacts(run_id=run.info.run_id, artifact_path="fgsv", dst_path=str(tmp_path))
     document = json.loads((tmp_path / "fgsv" / "valuation.json").read_text(encoding="utf-8"))
-    assert document["names"] == ["north", "søuth/=1"], folder
+    assert document["partition"]["names"] == ["north", "søuth/=1"], folder
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -19,7 +19,7 @@ from fgsv.audit import Audit, Section
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.workers import Workers
 from fgsv.results import Result, compare_results
-from fgsv.running import first_cost, progress
+from fgsv.running import bar, first_cost
 from fgsv.running.stopping import MaxSeconds
 from fgsv.running.targets import Precision
 
@@ -38,7 +38,7 @@ def test_tables_escape_names(result):
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
     made = Result(result, own_warnings=(HOSTILE,)).paid_by(fgsv.payout.Terms(100))
     compared = compare_results(made, made)
-    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), [HOSTILE] * 20, budget=500)
+    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), budget=500)
     for shown in (result, audit, fgsv.payout.split(result, 100), plan, made, compared, diagnosis):
         html = shown._repr_html_()
         assert "<table" in html
@@ -48,7 +48,9 @@ def test_tables_escape_names(result):
 
 
 def test_a_result_says_what_was_paid_and_what_went_wrong(result):
-    wide = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=16, seed=0)
+    wide = fgsv.value(
+        fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], method="permutation", budget=1000, seed=0
+    )
     warned = Result(result, own_warnings=(HOSTILE,), errors=(OSError("the disk is full"),))
     paid, refused = (warned.paid_by(fgsv.payout.Terms(100)), Result(wide).paid_by(fgsv.payout.Terms(100)))
     for text, escaped in ((repr(paid), HOSTILE), (paid._repr_html_(), escape(HOSTILE))):
@@ -169,16 +171,16 @@ def test_the_start_of_workers_is_not_taken_for_the_cost_of_a_run(monkeypatch, ca
 
 
 def test_pipes_and_tests_have_no_bar(monkeypatch):
-    assert not progress.is_shown(None)
+    assert not bar.is_shown(None)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert not progress.is_shown(None)
+    assert not bar.is_shown(None)
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
-    assert progress.is_shown(None)
-    assert not progress.is_shown(False)
+    assert bar.is_shown(None)
+    assert not bar.is_shown(False)
 
 
 def test_a_log_has_lines_in_place_of_a_bar(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(bar, "PATIENCE", 0.0)
     game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 20)
     fgsv.value(game, budget=450, progress=True)
     [line] = capsys.readouterr().err.strip().splitlines()  # the next one comes after half a minute
@@ -190,20 +192,17 @@ def test_the_time_left_follows_the_rules():
         n_evaluations, seconds = 1000, 5.0
         valuation = fgsv.value(fgsv.games.SumOfUnanimity(30), [i % 2 for i in range(30)], budget=300, seed=0)
 
-    def run(*rules):
-        return type("Run", (), {"rules": rules, "settings": type("Settings", (), {"budget": 9000})})
-
-    assert progress.expected(run(), Now) == 9000
-    assert progress.expected(run(MaxSeconds(20)), Now) == 4000
+    assert bar.expected((), 9000, Now) == 9000
+    assert bar.expected((MaxSeconds(20),), 9000, Now) == 4000
     ratio = Precision(1e-4).ratio(Now.valuation)
-    assert progress.expected(run(Precision(1e-4)), Now) == min(9000, int(1000 * max(1, ratio) ** 2))
+    assert bar.expected((Precision(1e-4),), 9000, Now) == min(9000, int(1000 * max(1, ratio) ** 2))
 
 
 def test_a_bar_follows_the_weighted_sum_that_a_target_is_about(monkeypatch):
     def scores(masks):
         return np.outer(np.sqrt(masks.sum(axis=1)), [1.0, -0.2])
 
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(bar, "PATIENCE", 0.0)
     game = fgsv.Game(scores, 20, outputs=("gain", "harm"), weights=(1.0, 1.0))  # there are no shares of the harm
     found = fgsv.value(game, [i % 3 for i in range(20)], precision=0.001, budget=300, progress=True)
     assert found.combined([1.0, 1.0]).total > 0

@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 import fgsv
 from fgsv import payout
 from fgsv.partition import Partition
-from fgsv.payout.policy import Policy, apply
 from fgsv.payout.refusal import Doubt, Objection
+from fgsv.payout.terms import Terms, apply
 from fgsv.results import Result
-from fgsv.valuation import End, Reason, Valuation
+from fgsv.valuation import End, Estimate, Reason, Valuation
 
 values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)
 amounts = st.integers(1, 10**9).map(lambda cents: Decimal(cents) / 100)
@@ -24,24 +24,17 @@ amounts = st.integers(1, 10**9).map(lambda cents: Decimal(cents) / 100)
 
 def valuation_of(player_values, groups=None, deviations=None, outputs=None):
     players = np.asarray(player_values, dtype=float)
-    partition = Partition.of(groups, len(players))
-    total = players.sum(axis=0)
-    base = Valuation(
-        partition=Partition.of(None, len(players)),
-        values=players,
-        stderr=np.zeros_like(players),
-        total=total,
-        player_values=players,
-        deviations=np.zeros((2, len(players), max(1, players[0].size)), np.float32)
-        if deviations is None
-        else np.asarray(deviations, dtype=np.float32),
-        degrees_of_freedom=31,
-        method="gp",
-        n_evaluations=2,
-        end=End(Reason.BUDGET),
-        outputs=outputs,
-    )
-    return base.regroup(partition)
+    values = players.reshape(len(players), -1)
+    deviations = np.zeros((2, *values.shape)) if deviations is None else np.asarray(deviations)
+    estimate = Estimate(values, deviations.astype(np.float32), degrees_of_freedom=31, method="gp")
+    ends = np.stack([np.zeros(players.shape[1:]), players.sum(axis=0)])
+    return Valuation(estimate, Partition.of(groups, len(players)), ends, 2, End(Reason.BUDGET), outputs)
+
+
+def one_at_a_time(valuation, stderr, freedom=31):
+    """Return the valuation by a method that values one group at a time, with these standard errors."""
+    groups = Estimate(valuation.values[:, None], stderr=np.array(stderr)[:, None], of_groups=True, method="one")
+    return replace(valuation, estimate=replace(groups, degrees_of_freedom=freedom))
 
 
 @settings(deadline=None)
@@ -102,7 +95,7 @@ def test_clipping_pays_nobody_below_zero(values, amount):
     result = payout.split(valuation_of(values), amount, clip=True)
     assert sum(result.payments) == amount
     assert min(result.payments) >= 0
-    assert "not faithful" in result.policy.describe()
+    assert "not faithful" in result.terms.describe()
 
 
 @settings(deadline=None)
@@ -225,13 +218,13 @@ def test_values_that_are_scaled_to_the_amount_have_the_error_of_their_sum():
 
 @pytest.mark.parametrize("policy", [{}, {"clip": True}])
 def test_groups_valued_one_at_a_time_have_independent_errors_and_that_of_their_sum(policy):
-    alone = replace(valuation_of([6.0, 3.0, 1.0]), deviations=None, player_values=None, degrees_of_freedom=np.inf)
+    alone = valuation_of([6.0, 3.0, 1.0])
     errors = np.array([0.1, 0.2, 0.3])
     parts = np.array([0.6, 0.3, 0.1])
     variances = (1 - 2 * parts) * errors**2 + parts**2 * (errors**2).sum()
-    known = payout.split(replace(alone, stderr=errors), "10000.00", **policy)
+    known = payout.split(one_at_a_time(alone, errors, np.inf), "10000.00", **policy)
     np.testing.assert_allclose(halves(known), 1.96 * 1000 * np.sqrt(variances), rtol=0.05)
-    unknown = payout.split(replace(alone, stderr=np.array([0.1, np.nan, 0.3])), "10000.00", **policy)
+    unknown = payout.split(one_at_a_time(alone, [0.1, np.nan, 0.3], np.inf), "10000.00", **policy)
     assert all(low.is_nan() for low in unknown.low)  # all payments depend on the one whose error is unknown
 
 
@@ -395,7 +388,7 @@ def test_intervals_take_little_memory_and_have_the_same_bits(monkeypatch, policy
 def test_bounds_for_many_groups_are_found_at_once():
     values = np.random.default_rng(0).random((5000, 1)) + 0.01
     total = sum(map(Fraction, values[:, 0].tolist()))
-    paid = apply(Policy(floor=Decimal(5), cap=Decimal(35)), values, [Decimal(100_000)], [total])
+    paid = apply(Terms(100_000, floor=5, cap=35), values, [Decimal(100_000)], [total])
     assert sum(paid) == 100_000
     assert (min(paid), max(paid)) == (5, 35)
 

@@ -79,12 +79,13 @@ def test_a_run_that_starts_from_another_is_planned_from_more_than_its_first_roun
     assert watch.rounds[0][0] < PILOT_STARTED <= watch.plans[0].n_evaluations
 
 
+def with_freedom(valuation, freedom):
+    return replace(valuation, estimate=replace(valuation.estimate, degrees_of_freedom=freedom))
+
+
 def test_a_plan_is_not_as_wide_as_the_few_draws_it_rests_on():
     found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
-    few, many = (
-        Plan.of(replace(found, degrees_of_freedom=freedom), seconds=1.0).evaluations_for(0.01)
-        for freedom in (2.0, 100.0)
-    )
+    few, many = (Plan.of(with_freedom(found, freedom), seconds=1.0).evaluations_for(0.01) for freedom in (2.0, 100.0))
     assert few == many
 
 
@@ -231,7 +232,7 @@ def texts():
 def test_a_plan_for_few_evaluations_does_not_look_back_from_many(texts):
     run = fgsv.value(texts.game, texts.partition, budget=100)
     found = plan_table(texts, limits=Limits(budget=100))
-    half_width = replace(run, degrees_of_freedom=np.inf).sampling_half_width().max()
+    half_width = with_freedom(run, np.inf).sampling_half_width().max()
     assert 0 < found.test_rows <= run.test_half_width().max()
     assert found.n_evaluations == found.expected(Limits(budget=100)) == 100
     assert found.half_width_after(100) == pytest.approx(half_width)

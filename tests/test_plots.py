@@ -106,13 +106,13 @@ def test_of_many_groups_the_largest_are_drawn_in_their_own_order():
 
 
 def test_prudence():
-    diagnosis = fgsv.diagnose(lambda masks: np.sqrt(masks.sum(axis=1)), list(range(30)), budget=600)
+    diagnosis = fgsv.diagnose(fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 30), budget=600)
     ax = fgsv.plots.prudence(diagnosis)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), diagnosis.by_size["smoothed"])
 
 
 def test_differences_at_too_few_sizes_have_no_slope():
-    diagnosis = fgsv.diagnose(lambda masks: masks.sum(axis=1) + 0.0, list(range(24)), budget=600)
+    diagnosis = fgsv.diagnose(fgsv.Game(lambda masks: masks.sum(axis=1) + 0.0, 24), budget=600)
     assert np.isnan(diagnosis.second_order.exponent)
     texts = [
         text.get_text() for panel in fgsv.plots.stability(diagnosis).axes for text in panel.get_legend().get_texts()

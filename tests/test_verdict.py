@@ -6,10 +6,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from test_payout import valuation_of
+from test_payout import one_at_a_time, valuation_of
 
 import fgsv
 from fgsv.audit import close_calls
+from fgsv.files import decode, encode
 from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
 from fgsv.results import Result
 from fgsv.valuation import t_quantile
@@ -69,8 +70,8 @@ def test_a_small_error_is_not_called_none():
 def test_the_evaluations_needed_are_those_of_the_square_root_law():
     game = fgsv.games.SumOfUnanimity(64)
     result = fgsv.value(game, [i % 3 for i in range(64)], budget=200, seed=0, learn="sizes")
-    wide = replace(result, deviations=result.deviations * 200)
-    wide = wide.regroup(wide.partition)
+    estimate = replace(result.estimate, deviations=result.deviations * 200, stderr=None)
+    wide = replace(result, estimate=estimate)
     with pytest.raises(PayoutRefused) as error:
         split(wide, 100)
     worst = float((wide.half_width() / wide.total).max())
@@ -157,7 +158,8 @@ def test_the_order_of_neighbours_is_undecided_unless_they_are_equal():
 def test_each_number_of_evaluations_names_its_question():
     few = with_error([4.0, 1.0, 1.0, 3.9], 0.16)
     many = fgsv.Partition.of([*"abcd" * 8])  # with 32 players, 2^n is no limit
-    wide = replace(few, partition=many, deviations=np.tile(few.deviations, (1, 8, 1)) / 8)
+    values, deviations = np.tile(few.estimate.values, (8, 1)) / 8, np.tile(few.deviations, (1, 8, 1)) / 8
+    wide = replace(few, partition=many, estimate=replace(few.estimate, values=values, deviations=deviations))
     found = verdict(wide)
     assert "to know every share to within 10%: about 2,600 evaluations" in found.detail
     # the difference has twice the half-width, and is decided by a tenth of an equal part: (0.32 / 0.025)^2 is 164
@@ -182,8 +184,8 @@ def test_a_verdict_does_not_depend_on_the_scale_of_utilities(scale):
 
 
 def test_neighbours_of_a_method_that_values_one_group_at_a_time_can_be_uncertain_too():
-    alone = replace(valuation_of([1.05, 1.0, 0.5]), deviations=None, player_values=None, exact=False)
-    known, vague = (replace(alone, stderr=np.array([error, error, 0.01])) for error in (0.01, 0.05))
+    alone = valuation_of([1.05, 1.0, 0.5])
+    known, vague = (one_at_a_time(alone, [error, error, 0.01]) for error in (0.01, 0.05))
     assert (verdict(known).decision, close_calls(known)) == (Decision.SETTLED, [])
     assert (verdict(vague).decision, verdict(vague).between) == (Decision.UNDECIDED, (("0", "1"),))
     assert "0 and 1" in close_calls(vague)[0]
@@ -191,7 +193,7 @@ def test_neighbours_of_a_method_that_values_one_group_at_a_time_can_be_uncertain
 
 def test_errors_that_nobody_knows_are_undecided_and_no_objection():
     valuation = valuation_of([2, 1])
-    unknown = replace(valuation, stderr=np.full(2, np.nan), deviations=None)
+    unknown = replace(valuation, estimate=replace(valuation.estimate, deviations=None))
     assert verdict(unknown).decision is Decision.UNDECIDED
     assert split(unknown, 100).payments == (Decimal("66.67"), Decimal("33.33"))
 
@@ -213,7 +215,7 @@ def test_several_outputs_are_judged_together():
 
 def test_verdicts_and_refusals_are_documents():
     found = verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.05))
-    assert Verdict.from_dict(found.to_dict()) == found
+    assert decode(Verdict, encode(found)) == found
     with pytest.raises(PayoutRefused) as error:
         split(with_test_rows(with_error([8, 1, 1], 0.3), 20.0, 0.0), 100)
     for again in (PayoutRefused.from_dict(error.value.to_dict()), pickle.loads(pickle.dumps(error.value))):
@@ -247,5 +249,5 @@ def test_with_a_payout_the_verdict_is_about_the_shares_of_the_amount():
         assert Result(valued).paid_by(Terms(amounts)).unpaid is not None
         insisted = Result(valued).paid_by(Terms(amounts, pay_anyway=True))
         assert insisted.verdict.decision is not Decision.SETTLED
-    alone = replace(valued, player_values=None)
+    alone = replace(valued, estimate=replace(valued.estimate, of_groups=True))
     assert Result(alone).paid_by(Terms([900, 100])).verdict == verdict(alone)

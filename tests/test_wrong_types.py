@@ -110,7 +110,6 @@ def test_an_object_of_another_type(words, function, wrong, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-TRAIN = pd.DataFrame({"a": [1.0, 2.0]})
 ROOTS = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 4)
 VALUED_ROOTS = fgsv.exact(ROOTS, ["a", "a", "b", "b"])
 
@@ -207,9 +206,6 @@ NAMED = [
     (lambda: copies(y=[1]), "y must have a target for each of the 2 rows, got shape (1,)"),
     (lambda: copies(tolerance="x"), "tolerance must be a number of standard deviations, 0 or more; got 'x'"),
     (lambda: copies(tolerance=-1), "tolerance must be a number of standard deviations, 0 or more; got -1"),
-    (lambda: audit.rows_in_both(np.eye(2), [0, 1], TRAIN, [0, 1]), "expected train as a data frame, got ndarray"),
-    (lambda: audit.rows_in_both(TRAIN, [0], TRAIN, [0, 1]), "y must have a target for each of the 2 rows of train"),
-    (lambda: audit.rows_in_both(TRAIN, [0, 1], TRAIN[[]], [0, 1]), "test lacks columns that train has: a"),
     (lambda: audit.find_passages("text", ["a"]), "texts must be a list of texts, got the text 'text'"),
     (lambda: audit.find_passages([3], ["a"]), "expected a list of texts as texts, got int"),
     (lambda: audit.close_calls(VALUED_ROOTS, most="x"), "most must be a whole number, got 'x'"),

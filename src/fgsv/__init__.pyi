@@ -1,6 +1,7 @@
 # The public names and where they live: type checkers read them here, and so does __init__.py when it is imported.
 
 from . import audit as audit
+from . import federated as federated
 from . import games as games
 from . import mlflow as mlflow
 from . import payout as payout

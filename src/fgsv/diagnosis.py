@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,8 @@ from fgsv.valuation.notebook import html_of
 N_SIZES = 16
 N_RESAMPLES = 200
 EVALUATIONS_PER_DRAW = 6
-PREDICTED = "predicted gain of a group that splits in two under GSV"
 MOST_EVALUATIONS = 1_000_000
 """All coalitions are drawn before the first evaluation, and their draws resampled in memory."""
-MOST_EXACT = 32
-"""Up to this many groups, predicted gains are integrated exactly, at a cost of K^3; above it, they are sampled."""
-DRAWS_OF_GROUPS = 2048
-"""Sets of other groups drawn for a predicted gain; even."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +52,6 @@ class Diagnosis:
     by_size: pd.DataFrame
     """For each size: mean utility, smoothed, with a band of two standard errors; deletion and second-order
     differences, their mean and 99th percentile."""
-    split_gains: pd.DataFrame
-    """For each group, the predicted gain in GSV from splitting it into halves, with a 95% interval."""
     deletion: Slope
     """Exponent of the mean change when one player leaves; O(1/s) is an exponent of -1 or less."""
     second_order: Slope
@@ -70,9 +62,6 @@ class Diagnosis:
     seed: int
     failures: Failures | None = None
     """Evaluations that failed; None if none did."""
-    split_gains_stderr: float = 0.0
-    """The largest standard error of a predicted gain from sampling sets of groups, part of the intervals; 0 up to
-    `MOST_EXACT` groups, where the prediction is exact for the fitted curve."""
 
     @property
     def assumption_met(self) -> str:
@@ -84,19 +73,16 @@ class Diagnosis:
         return self.by_size.copy()
 
     def __repr__(self) -> str:
-        by_size, gains = (
-            frame.to_string(index=False, float_format=lambda number: f"{number:.4g}")
-            for frame in (self.by_size, self.split_gains)
-        )
-        return "\n".join([by_size, "", f"{PREDICTED}:", gains, "", *self._footnotes])
+        table = self.by_size.to_string(index=False, float_format=lambda number: f"{number:.4g}")
+        return "\n".join([table, "", *self._footnotes])
 
     def _repr_html_(self) -> str:
-        """Return the tables for a notebook."""
-        return html_of(self.by_size, [PREDICTED]) + html_of(self.split_gains, self._footnotes)
+        """Return the table for a notebook."""
+        return html_of(self.by_size, self._footnotes)
 
     @property
     def _footnotes(self) -> list[str]:
-        """The lines below the tables."""
+        """The lines below the table."""
         extreme = self.second_order_extreme
         return [
             f"deletion differences change as s^{self.deletion.exponent:.2f} (± {self.deletion.stderr:.2f})",
@@ -117,7 +103,6 @@ class Diagnosis:
 
 def diagnose(
     game: Any,
-    groups: Any = None,
     *,
     budget: int = 6_000,
     seed: int = 0,
@@ -127,7 +112,7 @@ def diagnose(
     on_error: str | float = "raise",
     timeout: float | None = None,
 ) -> Diagnosis:
-    """Measure how a game behaves by size of coalition, and what that means for splitting and Algorithm 1.
+    """Measure how a game behaves by size of coalition, and whether Algorithm 1's assumption holds.
 
     >>> import fgsv
     >>> from fgsv.games import SumOfUnanimity
@@ -139,13 +124,10 @@ def diagnose(
         deletion       |U(S + z1) - U(S)|
         second order   |U(S + z1 + z1') - U(S + z1 + z2) - U(S + z1' + z2') + U(S + z2 + z2')|
 
-    (the paper's definition 3 and assumption 2): six evaluations a draw. The mean utility by size predicts what
-    a group gains under GSV by splitting into halves, as if all players were alike (proposition 1); where
-    `groups` is None, for four groups of equal size. Above 32 groups these predictions are sampled, and
-    `split_gains_stderr` is their error. `output` selects one of several outputs. `n_jobs`,
-    `ledger`, `on_error` and `timeout` are as for `fgsv.value`.
+    (the paper's definition 3 and assumption 2): six evaluations a draw. `output` selects one of several outputs.
+    `n_jobs`, `ledger`, `on_error` and `timeout` are as for `fgsv.value`.
     """
-    read, partition = read_players(game, groups)
+    read = read_players(game, None)[0]
     n = read.n_players
     if n < 6:
         raise ValueError(f"diagnose needs at least 6 players, but the game has {n}")
@@ -193,25 +175,15 @@ def diagnose(
             "second_order_99": np.quantile(second, 0.99, axis=1),
         }
     )
-    group_names, group_sizes = [str(name) for name in partition.names], partition.sizes.astype(np.int64)
-    if groups is None:
-        group_names, group_sizes = ["one of four equal groups"], _four_equal_groups(n)
-    split_gains, sampling_error = _split_gains(group_names, group_sizes, nodes, curves, seed)
     return Diagnosis(
         by_size,
-        split_gains,
         _slope(sizes, np.einsum("rsd,sd->rs", weights, deletion), deletion),
         _slope(sizes, np.einsum("rsd,sd->rs", weights, second), second),
         _slope(sizes, _resampled_quantiles(second, weights), second),
         len(coalitions) + 2,
         seed,
         failures,
-        sampling_error,
     )
-
-
-def _four_equal_groups(n: int) -> Ints:
-    return np.array([len(part) for part in np.array_split(np.arange(n), 4)], dtype=np.int64)
 
 
 def _sizes(n: int) -> Ints:
@@ -286,90 +258,3 @@ def _resampled_quantiles(differences: Floats, weights: Floats) -> Floats:
     return np.asarray(
         np.take_along_axis(ranked[None], (reached >= 0.99 - 1e-12).argmax(axis=2)[:, :, None], axis=2)[..., 0]
     )
-
-
-def _split_gains(
-    names: Sequence[str], sizes: Ints, nodes: Ints, curves: Floats, seed: int
-) -> tuple[pd.DataFrame, float]:
-    """Return the predicted gain of splitting each named group into halves, and its largest sampling error."""
-    exact = len(sizes) <= MOST_EXACT
-    sampled = {} if exact else _sampled_gains(sizes, nodes, curves, np.random.default_rng([seed, 1]))
-    rows, largest = [], 0.0
-    for position, name in enumerate(names):  # without groups, the first of four
-        size = int(sizes[position])
-        if size < 2:
-            continue
-        gains, stderr = (_exact_gains(position, sizes, nodes, curves), 0.0) if exact else sampled[size]
-        largest = max(largest, stderr)
-        error = float(np.hypot(gains[1:].std(ddof=1), stderr))
-        row = {"group": name, "players": size, "gain": gains[0], "low": gains[0] - 1.96 * error}
-        rows.append({**row, "high": gains[0] + 1.96 * error})
-    return pd.DataFrame(rows, columns=["group", "players", "gain", "low", "high"]), largest
-
-
-def _exact_gains(position: int, sizes: Ints, nodes: Ints, curves: Floats) -> Floats:
-    """Return the gain of one group by splitting into halves, for each curve."""
-    size, others = int(sizes[position]), np.delete(sizes, position)
-    halves = (size // 2, size - size // 2)
-    gains = -_expected_gsv(size, others, nodes, curves)
-    for half, rest in (halves, halves[::-1]):
-        gains = gains + _expected_gsv(half, np.append(others, rest), nodes, curves)
-    return gains
-
-
-def _sampled_gains(
-    sizes: Ints, nodes: Ints, curves: Floats, rng: np.random.Generator
-) -> dict[int, tuple[Floats, float]]:
-    """Return, by size of group, what splitting into halves gains for each curve, and the first one's sampling error.
-
-    With x uniform in (0, 1) and T the players of the other groups, each in with probability x, the gain of splitting
-    size = a + b is the mean over x and T of
-
-        (1 - x) [f(T + a) + f(T + b) - 2 f(T)] + x [2 f(T + size) - f(T + a) - f(T + b)] - [f(T + size) - f(T)].
-
-    It comes from small x, where f bends: x is drawn with a density in proportion to 1 / (1 + K x), in strata. Groups
-    of one size gain the same, so this costs draws for each pair of distinct sizes, whatever the number of groups.
-    """
-    distinct, counts = np.unique(sizes, return_counts=True)
-    place, scale, m = np.log1p(nodes), np.log1p(len(sizes)), DRAWS_OF_GROUPS
-    gains = {}
-    for size in distinct[distinct > 1].tolist():
-        x = np.expm1(scale * (np.arange(m) + rng.random(m)) / m) / len(sizes)
-        totals = rng.binomial(counts - (distinct == size), x[:, None]) @ distinct
-        weight = (1 + len(sizes) * x) * scale / len(sizes) / m  # one over the density, and over the draws
-        a = size // 2
-        ends = np.stack([totals, totals + a, totals + size - a, totals + size])
-        factors = weight * np.stack([2 * x - 1, 1 - 2 * x, 1 - 2 * x, 2 * x - 1])
-        at = np.log1p(ends)
-        left = np.clip(np.searchsorted(place, at, side="right") - 1, 0, len(place) - 2)
-        share = (at - place[left]) / (place[left + 1] - place[left])
-        on_nodes = np.bincount(left.ravel(), (factors * (1 - share)).ravel(), len(place))
-        on_nodes += np.bincount(left.ravel() + 1, (factors * share).ravel(), len(place))
-        terms = (factors * np.interp(at, place, curves[0])).sum(axis=0)
-        # neighbouring strata in pairs: their difference overstates the spread within each, if anything
-        gains[size] = curves @ on_nodes, float(np.sqrt(((terms[::2] - terms[1::2]) ** 2).sum()))
-    return gains
-
-
-def _expected_gsv(size: int, others: Ints, nodes: Ints, curves: Floats) -> Floats:
-    """Return the GSV of a group of `size` players among other groups, if utility depended only on the total size.
-
-    With x uniform in (0, 1) and each other group in with probability x, the expected gain of joining is the
-    Shapley value; Gauss-Legendre nodes integrate the polynomial in x exactly.
-    """
-    n = int(others.sum()) + size
-    points, point_weights = np.polynomial.legendre.leggauss(len(others) // 2 + 1)
-    chance = np.zeros(n + 1)
-    for x, weight in zip((points + 1) / 2, point_weights / 2, strict=True):
-        totals = np.zeros(n + 1)
-        totals[0] = 1
-        for other in others.tolist():
-            moved = x * totals[: n + 1 - other]
-            totals *= 1 - x
-            totals[other:] += moved
-        chance += weight * totals
-    reached = np.flatnonzero(chance)
-    curve = np.stack(
-        [np.interp(np.log1p(np.stack([reached, reached + size])), np.log1p(nodes), row) for row in curves]
-    )
-    return np.asarray((curve[:, 1] - curve[:, 0]) @ chance[reached])

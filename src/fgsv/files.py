@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, CSV that is safe in spreadsheets, JSON, and the limit for compressed ones."""
+"""Files: written whole or not at all, CSV that is safe in spreadsheets, dataclasses as JSON and back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,30 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import Field, fields, is_dataclass
+from math import isfinite, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.checks import check_type
 
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
+
+LISTED = 64
+"""Arrays of at most so many floats are lists in a file, which people can read; others are compressed bytes."""
+NOT_FINITE = ("nan", "inf", "-inf")
+"""Numbers that JSON does not have, as texts."""
 FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet takes for the beginning of a formula; some take the wide forms, too."""
 
@@ -127,3 +143,136 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON ({error})") from None
+
+
+class FieldError(ValueError):
+    """A field of a document is missing, or cannot be read; the words name it."""
+
+
+def encode(given: Any) -> Any:
+    """Return a dataclass, or what one consists of, as a document for JSON; `decode` reads it back, bit for bit.
+
+    >>> from fgsv.valuation.end import End, Reason
+    >>> encode(End(Reason.BUDGET, "budget of 100 reached"))
+    {'reason': 'budget', 'detail': 'budget of 100 reached'}
+
+    Enumerations are their values, money and paths are texts, as is anything of another type, such as a date.
+    """
+    if is_dataclass(given):
+        return {each.name: encode(getattr(given, each.name)) for each in saved_fields(given)}
+    if isinstance(given, np.ndarray):
+        listed = given.dtype == float and 0 < given.size <= LISTED
+        return encode(given.tolist()) if listed else encode_array(given)
+    if isinstance(given, Mapping):
+        return {str(name): encode(part) for name, part in given.items()}
+    if isinstance(given, list | tuple):
+        return [encode(part) for part in given]
+    plain = given.item() if isinstance(given, np.generic) else given
+    if isinstance(plain, bytes):
+        return plain.hex()
+    if plain is None or type(plain) in (bool, int, str) or (isinstance(plain, float) and isfinite(plain)):
+        return plain
+    return str(plain)
+
+
+def decode(kind: type[T], document: Any, field: str = "") -> T:
+    """Return the dataclass that `encode` made a document of; other keys are ignored.
+
+    >>> from fgsv.valuation.end import End
+    >>> decode(End, {"reason": "budget"})
+    Traceback (most recent call last):
+    fgsv.files.FieldError: it lacks the field 'detail'
+
+    Args:
+        kind: The class, or the annotated type of a field.
+        document: What JSON has of it.
+        field: Where the document is in a larger one, for errors.
+
+    Raises:
+        FieldError: A field is missing, of another type, or refused by the class itself.
+
+    """
+    try:
+        return cast("T", _decode(kind, document, field))
+    except FieldError:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
+        raise FieldError(f"the field {field!r} cannot be read: {error!r:.200}") from None
+
+
+def saved_fields(kind: Any) -> list[Field[Any]]:
+    """Return the fields of a dataclass that files have."""
+    return [each for each in fields(kind) if each.metadata.get("saved", True)]
+
+
+def _decode(kind: Any, document: Any, field: str) -> Any:
+    origin = get_origin(kind) or kind
+    inner = get_args(kind)
+    if is_dataclass(kind):
+        check_type(document, Mapping, "an object")
+        hints = get_type_hints(kind)
+        places = {each.name: f"{field}.{each.name}".lstrip(".") for each in saved_fields(kind)}
+        for name, place in places.items():
+            if name not in document:
+                raise FieldError(f"it lacks the field {place!r}")
+        parts = {name: decode(hints[name], document[name], place) for name, place in places.items()}
+        return origin(**parts)
+    if origin in (Union, UnionType):
+        if document is None and NoneType in inner:
+            return None
+        *others, last = (each for each in inner if each is not NoneType)
+        for each in others:
+            with suppress(FieldError):
+                return decode(each, document, field)
+        return decode(last, document, field)
+    if origin is np.ndarray:
+        return decode_array(document)
+    if origin is tuple:
+        check_type(document, list, "a list")
+        kinds = inner[:1] * len(document) if inner[-1] is Ellipsis else inner
+        return tuple(decode(each, part, field) for each, part in zip(kinds, document, strict=True))
+    if origin in (dict, Mapping):
+        check_type(document, Mapping, "an object")
+        return {name: decode(inner[1], part, f"{field}.{name}") for name, part in document.items()}
+    if kind is Hashable:
+        return tuple(_decode(kind, part, field) for part in document) if isinstance(document, list) else document
+    if kind is Any:
+        return document
+    if kind is float and (document in NOT_FINITE or type(document) is int):
+        return float(document)
+    if kind is bytes:
+        return bytes.fromhex(document)
+    if kind in (bool, int, float, str):
+        if type(document) is not kind:  # to isinstance, True is an integer
+            raise TypeError(f"expected {kind.__name__}, got {type(document).__name__}")
+        return document
+    return kind(document)
+
+
+def encode_array(array: NDArray[Any]) -> dict[str, Any]:
+    """Return an array as JSON: its type, shape and bytes (little-endian, zlib, base64)."""
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return {
+        "dtype": little.dtype.str,
+        "shape": list(little.shape),
+        "zlib": b64encode(zlib.compress(little.tobytes(), 1)).decode("ascii"),
+    }
+
+
+def decode_array(document: Any) -> NDArray[Any]:
+    """Read an array, or a list of numbers; no more is decompressed than the shape says."""
+    if isinstance(document, list):
+        return np.array(document, dtype=float)
+    dtype = np.dtype(document["dtype"])
+    shape = tuple(map(int, document["shape"]))
+    if dtype.kind not in "biuf" or min(shape, default=0) < 0:
+        raise ValueError(f"an array of numbers was expected, got {dtype} of shape {shape}")
+    size = dtype.itemsize * prod(shape)
+    compressed = b64decode(document["zlib"])
+    if size > most_expanded(len(compressed)):
+        raise ValueError(f"an array of {size} bytes in {len(compressed)} is compressed far more than arrays are")
+    content = zlib.decompressobj().decompress(compressed, size + 1)
+    if len(content) != size:
+        found = "more" if len(content) > size else "fewer"
+        raise ValueError(f"an array of shape {shape} has {size} bytes, got {found}")
+    return np.frombuffer(content, dtype=dtype).reshape(shape).copy()

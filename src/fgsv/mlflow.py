@@ -35,6 +35,15 @@ def log_to_mlflow(result: Result | Valuation, *, aggregate_only: bool = False) -
         mlflow.log_artifacts(folder, "fgsv")
 
 
+def log_progress(valuation: Valuation) -> None:
+    """Log evaluations and values so far to the active run of MLflow; call it in a loop over `fgsv.iterate`.
+
+    The step is the number of evaluations.
+    """
+    mlflow: Any = optional("mlflow", "runs in MLflow", "mlflow")
+    mlflow.log_metrics(_metrics(valuation), step=valuation.n_evaluations)
+
+
 def _parameters(result: Result) -> dict[str, str]:
     valuation, source = result.valuation, result.source
     found: dict[str, Any] = {"method": valuation.method, "seed": valuation.seed, "end": valuation.end.reason.value}

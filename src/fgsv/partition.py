@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.types import Floats, Ints
-from fgsv.words import counted
+from fgsv.words import counted, some
 
 T = TypeVar("T")
 
@@ -33,10 +33,22 @@ class Partition:
     names: tuple[Hashable, ...]
     owners: NDArray[Any]
     """(n,) the position of each player's group in `names`, or (n, K) the shares of the groups in each player."""
+    players: tuple[Hashable, ...] | None = field(default=None, metadata={"saved": False})
+    """The players' names, if they have any. Not saved: they may be those of people."""
 
     @classmethod
-    def of(cls, groups: Any, n_players: int | None = None) -> Partition:
-        """Read labels, a mapping name -> indices, an ownership matrix, or None (each player is its own group)."""
+    def of(cls, groups: Any, n_players: int | None = None, players: Sequence[Hashable] | None = None) -> Partition:
+        """Read labels, a mapping name -> indices, an ownership matrix, or None (each player is its own group).
+
+        With the names of the `players`, groups may be a mapping player -> group, and labels with an index of their
+        own, such as a column of a data frame, are put in the players' order.
+
+        >>> Partition.of({"bob": "south", "ann": "north"}, players=["ann", "bob"]).names
+        ('north', 'south')
+        """
+        if players is not None and not isinstance(groups, cls):
+            named = cls.of(_in_order(groups, players), len(players))
+            return replace(named, players=tuple(players))
         groups = list(groups) if isinstance(groups, Iterator | ValuesView) else groups
         if isinstance(groups, Partition):
             partition = groups
@@ -125,6 +137,32 @@ class Partition:
 
 _LABELS = 'these are labels, give a list, or one column, such as table["clinic"]'
 _LISTS = "these are lists of players, give a mapping from names to lists"
+
+
+def names_in(index: Any) -> tuple[Hashable, ...] | None:
+    """Return the names in the index of a data frame or series; None if it only counts, or repeats names."""
+    if index is None or callable(index) or not index.is_unique:
+        return None
+    names = tuple(index)
+    return None if names == tuple(range(len(names))) else names
+
+
+def _in_order(groups: Any, players: Sequence[Hashable]) -> Any:
+    """Return groups that are given by the names of players in their order; anything else as it is."""
+    if isinstance(groups, Mapping):
+        if not players or any(np.ndim(each) or isinstance(each, Set) for each in groups.values()):
+            return groups
+        given: Mapping[Any, Any] = groups
+    elif getattr(groups, "ndim", 0) == 1 and (own := names_in(getattr(groups, "index", None))) is not None:
+        given = dict(zip(own, groups, strict=True))
+    else:
+        return groups
+    known = set(players)
+    wrong = [f"no group for player {name!r}" for name in players if name not in given]
+    wrong += [f"there is no player {name!r}" for name in given if name not in known]
+    if wrong:
+        raise ValueError(f"groups does not match the players: {some(wrong, 3)}")
+    return [given[name] for name in players]
 
 
 def _as_matrix(groups: Any) -> Floats | None:

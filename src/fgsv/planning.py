@@ -25,7 +25,7 @@ from fgsv.running.first_cost import LONG, PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
 from fgsv.running.targets import RULE_OF_THREE
-from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
+from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
 from fgsv.words import duration, level, option, percent
@@ -95,7 +95,8 @@ class Plan:
         are fixed. The intervals of a pilot are also wide because its errors rest on few draws, which is not so in a
         longer run.
         """
-        half_widths = replace(valuation, degrees_of_freedom=np.inf).sampling_half_width(confidence).max(axis=0)
+        normal = float(t_quantile(confidence, np.inf))
+        half_widths = (valuation.stderr * normal / positive_total(valuation.total, valuation.outputs)).max(axis=0)
         tested = valuation.test_half_width(confidence, lasting=True) if valuation.knows_test_rows else None
         later = valuation.n_evaluations - first[0]
         each = (seconds - first[1]) / later if later > 0 else seconds

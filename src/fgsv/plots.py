@@ -37,6 +37,12 @@ def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
     return ax
 
 
+def players(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
+    """Draw each player's value with its interval: those that earn and cost most, if there are many."""
+    check_valuation(valuation)
+    return values(valuation.of_players(), ax, confidence=confidence)
+
+
 def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw each group's share of U(N) - U(0) in percent, with its interval."""
     check_valuation(valuation)

@@ -9,18 +9,20 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import fgsv
+from benchmarks import innocents
 from fgsv.audit import (
     audit,
     close_calls,
     find_copies,
     least_budget,
     policy_gains,
-    rows_in_both,
     shell_companies,
     table_audit,
 )
+from fgsv.data.test_rows import contents_with_target
 from fgsv.payout import Terms
 
+PAIRS = ["provider", "other", "exact", "near"]
 LABELS = [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
@@ -199,9 +201,9 @@ def test_exact_and_near_copies_are_found():
     found = find_copies(
         np.vstack([X, X[:7], noisy]), np.concatenate([y, y[:7], y[20:25]]), [*groups, *["thief"] * 12]
     )
-    assert found.table.to_dict("records") == [
-        {"holder": "thief", "of": "a", "exact": 7, "near": 0},
-        {"holder": "thief", "of": "b", "exact": 0, "near": 5},
+    assert found.table[PAIRS].to_dict("records") == [
+        {"provider": "a", "other": "thief", "exact": 7, "near": 0},
+        {"provider": "b", "other": "thief", "exact": 0, "near": 5},
     ]
     assert found.n_copies == 12
     np.testing.assert_array_equal(np.flatnonzero(~found.kept), np.arange(60, 72))
@@ -216,16 +218,17 @@ def test_missing_numbers_make_no_copies():
     assert find_copies(X, classes, groups).n_copies == 0
     noisy = X[45:50] + 1e-4
     found = find_copies(np.vstack([X, noisy]), [*classes, *classes[45:50]], [*groups, *["thief"] * 5])
-    assert found.table.to_dict("records") == [{"holder": "thief", "of": "c", "exact": 0, "near": 5}]
+    assert found.table[PAIRS].to_dict("records") == [{"provider": "c", "other": "thief", "exact": 0, "near": 5}]
 
 
-def test_rows_that_all_have_take_little_memory():
+def test_rows_that_all_have_are_no_copies_and_take_little_memory():
     rows = np.repeat(np.eye(3), 2000, axis=0)
     tracemalloc.start()
     found = find_copies(rows, np.zeros(6000), np.arange(6000) % 4)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found.n_exact == 6000 * 3 / 4
+    assert found.chance.n_others == 6 * 1500  # all rows of every pair, but such rows are equal by chance
+    assert found.n_copies == 0
     assert peak < 20e6  # not a pair of numbers for each of six million pairs of equal rows
 
 
@@ -236,15 +239,48 @@ def test_honest_points_are_no_copies():
     rng = np.random.default_rng(1)
     dense = rng.uniform(size=(5000, 2))
     found = find_copies(dense, rng.integers(0, 2, 5000), rng.integers(0, 5, 5000))
-    assert found.n_copies < 20
+    assert found.n_copies == 0
     # equal features with another class are no copies
     assert find_copies([[1.0], [1.0], [2.0]], ["x", "y", "x"], ["a", "b", "c"]).n_copies == 0
 
 
+@pytest.mark.parametrize("kind", innocents.KINDS)
+def test_chance_accuses_nobody_and_real_copies_are_found(kind):
+    """The campaign is `python -m benchmarks innocents`."""
+    found = pd.DataFrame([innocents.measure(innocents.Task(kind, seed)) for seed in range(1000, 1020)])
+    assert found["rows alike"].sum() > 5
+    assert found["accused"].sum() + found["others accused"].sum() <= 3  # of 40, at most 5% expected
+    assert kind == "classes" or found["copier found"].mean() >= 0.75
+
+
+def test_the_test_is_that_of_fisher():
+    rng = np.random.default_rng(0)
+    X, owners = rng.integers(0, 12, (90, 1)).astype(float), np.repeat([0, 1, 2], [20, 40, 30])
+    tested = rng.integers(0, 12, (50, 1)).astype(float)
+    found = find_copies(X, np.zeros(90), owners, test=(tested, np.zeros(50)), tolerance=0).chance
+    own = [np.isin(X[owners == each], X[owners == 1]).sum() for each in (0, 2)]
+    repeated = sum((X[owners == 1] == value).sum() > 1 for value in X[owners == 1]) / 2
+    others = own[1] + np.isin(tested, X[owners == 1]).sum() + repeated
+    assert found.found[0, 1] == own[0]
+    assert found.expected[0, 1] == pytest.approx(20 * others / (30 + 50 + 20))
+
+
+def test_a_shuffled_copier_is_in_a_pair_without_direction():
+    X, y, groups = market()
+    X, y, owners = np.vstack([X, X[:12]]), np.append(y, y[:12]), np.array([*groups, *["thief"] * 12])
+    order = np.random.default_rng(0).permutation(len(X))
+    found = find_copies(X[order], y[order], owners[order])
+    assert [{row.provider, row.other} for row in found.table.itertuples()] == [{"a", "thief"}]
+    assert found.table["exact"].tolist() == [12]
+    timed = find_copies(X[order], y[order], owners[order], registered=order)
+    assert timed.table[PAIRS].to_dict("records") == [{"provider": "thief", "other": "a", "exact": 12, "near": 0}]
+
+
 def test_one_may_hold_a_row_twice():
-    found = find_copies([[1.0], [1.0], [5.0]], [0, 0, 1], ["a", "a", "b"])
-    assert found.n_copies == 0
-    assert "equal to another row of the same provider" in found.notes[0]
+    rows = np.arange(40.0)[:, None].repeat(3, axis=0)  # each provider has each of its rows three times
+    owners = np.repeat([0, 1, 2, 3], 30)
+    rows[:3] = rows[30:33]  # one row of the next, by chance
+    assert find_copies(rows, np.zeros(120), owners).n_copies == 0
 
 
 def test_the_remedy_undoes_copying():
@@ -286,19 +322,17 @@ def test_units_keep_the_rows_that_are_their_own():
     np.testing.assert_allclose(shared.ownership[:4, 1], [0.5, 0.5, 0.25, 0.0])
 
 
-def test_test_rows_in_training_are_counted():
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", "c"]})
-    assert rows_in_both(frame, [0, 1, 0], frame.iloc[[0, 1]], [0, 0]) == 1
-
-
 def test_numbers_are_equal_however_a_file_writes_them():
+    def equal(frame, y, other, other_y):
+        return sum(each in set(contents_with_target(frame, y)) for each in contents_with_target(other, other_y))
+
     whole = pd.DataFrame({"x": [1, 2, 3], "target": ["a", "b", "c"]})
     gaps = pd.DataFrame({"x": [1, 2, None], "target": ["a", "b", "c"]})  # others are then 1.0 and 2.0
-    assert rows_in_both(whole, [0, 1, 0], gaps, [0.0, 1.0, 0.0]) == 2
-    assert rows_in_both(gaps, [0, 1, 0], gaps.astype({"x": "Int64"}), [0, 1, 0]) == 3
-    assert rows_in_both(whole, [0, 1, 0], whole.assign(target="d"), [0, 1, 0]) == 0
+    assert equal(whole, [0, 1, 0], gaps, [0.0, 1.0, 0.0]) == 2
+    assert equal(gaps, [0, 1, 0], gaps.astype({"x": "Int64"}), [0, 1, 0]) == 3
+    assert equal(whole, [0, 1, 0], whole.assign(target="d"), [0, 1, 0]) == 0
     zeros = pd.DataFrame({"x": [0.0, 1.0]})
-    assert rows_in_both(zeros, [0, 1], -zeros.iloc[:1], [0]) == 1
+    assert equal(zeros, [0, 1], -zeros.iloc[:1], [0]) == 1
 
 
 def test_random_splits_under_a_policy_have_the_seed_of_the_audit(monkeypatch):

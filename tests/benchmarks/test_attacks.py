@@ -69,8 +69,8 @@ def test_twins_are_alike_and_nobody_has_a_row_twice():
         for twins in TWINS:
             world = honest(source, twins, 0)
             found = detect(world, "rows", "audit").table
-            pairs = [("other twin", "twin")] if twins == "measured closely" else []
-            assert [(row.holder, row.of) for row in found.itertuples()] == pairs
+            pairs = [{"other twin", "twin"}] if twins == "measured closely" else []
+            assert [{row.provider, row.other} for row in found.itertuples()] == pairs
             assert found["near"].sum() > 1.5 * ROWS * len(pairs) - 1
             assert detect(world, "rows", "1").n_copies > 0
             assert not np.isin(world.pool, world.test).any()

@@ -21,7 +21,7 @@ def known(monkeypatch):
 
 @pytest.mark.parametrize("part", ablation.PARTS)
 def test_without_a_part_values_are_others_and_with_it_the_same_as_before(known, part):
-    budget = 24 if part == "saturating trend" else 160
+    budget = 14 if part == "saturating trend" else 160
     whole = ablation.measure((ablation.WHOLE, "steep", budget, 0))
     assert ablation.measure((part, "steep", budget, 0)) != whole
     assert ablation.measure((ablation.WHOLE, "steep", budget, 0)) == whole

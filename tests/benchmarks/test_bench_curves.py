@@ -41,5 +41,5 @@ def test_the_truth_is_the_mean_of_two_runs():
 def test_a_run_notes_what_it_spent_after_each_round(monkeypatch):
     monkeypatch.setattr(cost, "N_PLAYERS", 20)
     curve = cost.measure(cost.Task(0, 70, lambda sizes: np.asarray(sizes, dtype=float) ** 2))
-    assert curve.values.shape == (4, cost.N_PLAYERS)
+    assert curve.values.shape == (5, cost.N_PLAYERS)
     assert (np.diff(curve.spent, prepend=0) > 0).all()

@@ -34,7 +34,7 @@ def test_the_demo_runs(fgsv_command, tmp_path, monkeypatch):
         assert word in text
     written = {path.name for path in (tmp_path / "d").iterdir()}
     assert {"valuation.json", "valuation.csv", "report.html", "hospitals.csv", "test.csv"} == written
-    assert "Iris" in text.split("who has whose rows")[1]
+    assert "Iris" in text.split("Possible copies")[1]
     by_hand = next(line for line in notes.splitlines() if line.strip().startswith("fgsv value"))
     code, _, notes = fgsv_command(*shlex.split(by_hand)[1:])
     assert code == 3, notes

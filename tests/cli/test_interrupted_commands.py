@@ -52,7 +52,7 @@ def test_an_audit_that_ends_early_keeps_the_valuation(fgsv_command, train, tmp_p
 
     command = ["audit", train, *COLUMNS, "--budget", 200, "--payout", 10, "--pay-anyway", "--out", tmp_path / "o"]
     with monkeypatch.context() as patched:
-        patched.setattr("fgsv.audit.table_audit.diagnose", fail)
+        patched.setattr("fgsv.audit.table_audit.audit_through", fail)
         code, text, notes = fgsv_command(*command)
     assert code == 1
     kept = Result.load(tmp_path / "o" / "valuation.json")
@@ -126,7 +126,7 @@ def test_ctrl_c_in_the_audit_leaves_an_unfinished_result_that_continues(fgsv_com
     done = document(out)
     assert (done["finished"], done["end"]) == (True, kept["end"])
     assert len(done["info"]["audit"]["gsv"]) == 3
-    assert done["values"] == kept["values"]
+    assert done["estimate"] == kept["estimate"]
 
 
 def test_what_an_interrupted_audit_recorded_is_not_trained_again(fgsv_command, audited, learning, tmp_path):

@@ -83,7 +83,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert "classification (as in the run to start from)" in notes
     document = json.loads((march / "april" / "valuation.json").read_text(encoding="utf-8"))
     assert document["settings"]["metric"] == "neg_log_loss"
-    assert document["info"]["known"] > 0
+    assert document["n_known"] > 0
     assert 'id="before"' in (march / "april" / "report.html").read_text(encoding="utf-8")
     (march / "march.db").unlink()
     saved = march / "april" / "valuation.json"

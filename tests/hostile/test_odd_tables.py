@@ -103,10 +103,11 @@ def test_a_saved_valuation_that_expands_enormously_is_refused(tmp_path, monkeypa
     path = tmp_path / "v.json"
     fgsv.value(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"]).save(path)
     document = json.loads(path.read_text())
-    document["player_values"] |= {"zlib": base64.b64encode(zlib.compress(bytes(2**24))).decode(), "shape": [2**21]}
+    zeros = base64.b64encode(zlib.compress(bytes(2**24))).decode()
+    document["estimate"]["values"] = {"dtype": "<f8", "zlib": zeros, "shape": [2**21]}
     path.write_text(json.dumps(document))
-    monkeypatch.setattr("fgsv.valuation.file.most_expanded", lambda size: 2**20)
-    with pytest.raises(ValueError, match=r"'player_values' cannot be read.*far more"):
+    monkeypatch.setattr("fgsv.files.most_expanded", lambda size: 2**20)
+    with pytest.raises(ValueError, match=r"'estimate.values' cannot be read.*far more"):
         fgsv.Valuation.load(path)
 
 

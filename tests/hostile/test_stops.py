@@ -9,7 +9,7 @@ import fgsv
 from benchmarks import stops
 from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
 from fgsv.running.targets import NOTHING_VARIED, Precision, StandardError
-from fgsv.valuation import Reason, Valuation
+from fgsv.valuation import Estimate, Reason, Valuation
 
 pytestmark = pytest.mark.slow
 
@@ -41,20 +41,25 @@ class Seen:
 def test_enough_is_known_before_a_target_counts(rule):
     known = fgsv.value(SumOfUnanimity(20), np.arange(20) % 4, budget=400)
     shares, small = known.values / known.total, np.full(4, 1e-5)
-    known = replace(known, total=np.float64(1.0), values=shares, stderr=small, deviations=None)
+    groups = Estimate(shares[:, None], stderr=small[:, None], degrees_of_freedom=known.degrees_of_freedom)
+    known = replace(known, ends=np.array([0.0, 1.0]), estimate=replace(groups, of_groups=True))
     soon = 152 if isinstance(rule, Precision) else 77
 
+    def seen(**changed):
+        record = {"n_evaluations": changed.pop("n_evaluations")} if "n_evaluations" in changed else {}
+        return replace(known, estimate=replace(known.estimate, **changed), **record)
+
     def is_met(**changed):
-        return rule(Seen(replace(known, **changed))) is not None
+        return rule(Seen(seen(**changed))) is not None
 
     assert is_met()
     assert is_met(n_evaluations=soon)
     assert not is_met(n_evaluations=soon - 1)
     assert is_met(degrees_of_freedom=4)  # far within the target
     assert not is_met(degrees_of_freedom=np.nan)
-    nearly = 0.95 * known.stderr / rule.ratio(known)
+    nearly = 0.95 * known.estimate.stderr / rule.ratio(known)
     assert is_met(stderr=nearly)
-    few = {"degrees_of_freedom": 2, "stderr": 0.95 * known.stderr / rule.ratio(replace(known, degrees_of_freedom=2))}
+    few = {"degrees_of_freedom": 2, "stderr": 0.95 * known.estimate.stderr / rule.ratio(seen(degrees_of_freedom=2))}
     assert not is_met(**few)
     assert not is_met(**few, n_evaluations=16 * soon - 1)
     assert is_met(**few, n_evaluations=16 * soon)  # many evaluations make up for it
@@ -79,8 +84,8 @@ def test_a_budget_that_ends_too_soon_says_what_the_target_takes():
 
 
 def test_a_target_that_is_missed_for_want_of_certainty_does_not_name_fewer_evaluations_than_were_made():
-    game, options = SumOfUnanimity(16, seed=2), {"budget": 1000, "learn": "sizes", "seed": 1}
-    precision = 1.05 * fgsv.value(game, np.arange(16) % 3, **options).sampling_half_width().max()
+    game, options = SumOfUnanimity(16, seed=5), {"budget": 1000, "learn": "sizes", "seed": 1}
+    precision = 1.005 * fgsv.value(game, np.arange(16) % 3, **options).sampling_half_width().max()
     missed = fgsv.value(game, np.arange(16) % 3, precision=precision, **options)
     assert missed.degrees_of_freedom < 8
     assert missed.end.detail == (

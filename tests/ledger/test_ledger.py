@@ -5,6 +5,7 @@ import pytest
 
 import fgsv
 from fgsv.coalitions import Coalitions, canonical, draw_blocks, join, pack, split, unpack
+from fgsv.files import decode
 from fgsv.ledger import Ledger, LedgerError, Outcome, WrongLedger
 from fgsv.ledger.index import Rows
 from fgsv.valuation import End, Reason, RunSettings
@@ -104,7 +105,7 @@ def test_runs_are_recorded_with_their_settings_and_their_end(tmp_path):
     result = fgsv.value(Counted(), budget=300, seed=3, ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         (run,) = ledger.runs()
-    assert RunSettings.from_dict(run.settings) == result.settings
+    assert decode(RunSettings, run.settings) == result.settings
     assert run.settings["seed"] == 3
     assert run.end == result.end == End(Reason.BUDGET, "budget of 300 reached")
     assert run.n_evaluations == result.n_evaluations

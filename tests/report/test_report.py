@@ -22,7 +22,7 @@ from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import quantized
 from fgsv.results import Result
 from fgsv.results.scores_without import ScoresWithout
-from fgsv.valuation import End, Reason, Valuation
+from fgsv.valuation import End, Estimate, Reason, Valuation
 
 vl_convert = pytest.importorskip("vl_convert")
 
@@ -79,19 +79,10 @@ def test_without_shares_the_table_promises_neither_shares_nor_intervals():
 def large(n):
     rng = np.random.default_rng(0)
     players = rng.normal(1e-3, 1e-2, n)
-    base = Valuation(
-        partition=Partition.of(rng.integers(0, 20, n)),
-        values=np.zeros(20),
-        stderr=np.zeros(20),
-        total=np.float64(players.sum()),
-        player_values=players,
-        deviations=rng.normal(size=(32, n, 1)).astype(np.float32),
-        degrees_of_freedom=31,
-        method="gp",
-        n_evaluations=1000,
-        end=End(Reason.BUDGET),
-    )
-    return base.regroup(base.partition)
+    partition = Partition.of(rng.integers(0, 20, n))
+    deviations = rng.normal(size=(32, n, 1)).astype(np.float32)
+    estimate = Estimate(players[:, None], deviations, degrees_of_freedom=31, method="gp")
+    return Valuation(estimate, partition, np.array([0.0, players.sum()]), 1000, End(Reason.BUDGET))
 
 
 def test_the_report_of_50000_players_is_under_10_megabytes():

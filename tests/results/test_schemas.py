@@ -83,6 +83,6 @@ def test_valuations_of_games_and_damaged_ones(tmp_path):
     fgsv.exact(fgsv.games.Airport([1, 2, 3]), [("a", 1), ("a", 1), "b"]).save(tmp_path / "v.json")
     document = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
     check(document)
-    for key, wrong in (("names", "north"), ("schema", 1), ("values", None), ("exact", "yes")):
+    for key, wrong in (("partition", "north"), ("schema", 1), ("estimate", None), ("finished", "yes")):
         with pytest.raises(jsonschema.ValidationError):
             check(document | {key: wrong})

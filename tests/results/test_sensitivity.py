@@ -132,7 +132,7 @@ def test_resampled_test_rows_have_the_spread_of_the_test_error():
     parts = [(each - each.mean(axis=-1, keepdims=True)).T * np.sqrt(0.9) for each in rest]
     result = replace(answers_of([values.mean(axis=1)]), answers=None)
     tested = TestRows(parts[0][:, :, None], parts[1][:, None], None)
-    valuation = replace(result.valuation, test_rows=tested, total=np.float64(totals.mean()))
+    valuation = replace(result.valuation, test_rows=tested, ends=np.array([0.0, totals.mean()]))
     result = replace(result, valuation=valuation)
     found = sensitivity(result).groups
     spread = (found["test_high"] - found["test_low"]) / 2 / 1.96

@@ -42,7 +42,7 @@ def test_an_audit_and_a_diagnosis_say_what_failed():
     audited = fgsv.audit.audit(game, valuation, on_error=0.0)
     assert [warning for warning in audited.warnings if warning.startswith("in the audit")]
     assert not [word for word in fgsv.audit.audit(SumOfUnanimity(12), valuation).warnings if "failed" in word]
-    found = fgsv.diagnose(game, GROUPS, budget=200, on_error=0.0)
+    found = fgsv.diagnose(game, budget=200, on_error=0.0)
     assert found.failures.coalitions > 0
     assert "evaluations failed and count as 0" in repr(found)
     table = shell_companies(game, GROUPS, on_error=0.0)
@@ -75,7 +75,7 @@ class Counting:
 
 
 REFUSED = {
-    "diagnose, an output that is not there": (lambda game: fgsv.diagnose(game, GROUPS, output=3), 2),
+    "diagnose, an output that is not there": (lambda game: fgsv.diagnose(game, output=3), 2),
     "plan, a confidence": (lambda game: fgsv.plan(game, GROUPS, confidence=95), 0),
     "audit, a confidence": (
         lambda game: fgsv.audit.audit(game, fgsv.exact(SumOfUnanimity(12), GROUPS), confidence=95),

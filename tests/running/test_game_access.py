@@ -50,7 +50,7 @@ ASKED = {
     "exact": lambda game, **how: fgsv.exact(game, GROUPS, **how),
     "exact GSV": lambda game, **how: fgsv.exact(fgsv.grouped(game, GROUPS), **how),
     "plan": lambda game, **how: fgsv.plan(game, GROUPS, pilot=200, **how),
-    "diagnose": lambda game, **how: fgsv.diagnose(game, GROUPS, budget=200, **how),
+    "diagnose": lambda game, **how: fgsv.diagnose(game, budget=200, **how),
     "shell companies": lambda game, **how: shell_companies(game, GROUPS, parts=[2], budget=1100, **how),
     "audit": lambda game, **how: fgsv.audit.audit(
         game, fgsv.value(game, GROUPS, budget=100, **how), parts=[2], budget=1200, **how

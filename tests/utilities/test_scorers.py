@@ -79,7 +79,7 @@ def test_a_coalition_without_some_class_has_a_score():
 
 def test_a_metric_is_no_scorer():
     data = make_data(0)
-    with pytest.raises(TypeError, match=r"mean_squared_error is a metric, .*make_scorer\(mean_squared_error\)"):
+    with pytest.raises(TypeError, match=r"mean_squared_error is a loss, .*use 'neg_mean_squared_error'"):
         fgsv.utility(Ridge(), *data, mean_squared_error, empty=0.0)
 
 

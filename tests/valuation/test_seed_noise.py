@@ -134,7 +134,7 @@ def test_trainings_again_are_recorded_and_a_result_verifies(tmp_path):
     np.testing.assert_array_equal(first.half_width(), second.half_width())
     assert fgsv.verify(first, tmp_path / "run.db") == []
     forged = replace(first, seed_noise=replace(first.seed_noise, common=first.seed_noise.common / 2))
-    assert [each.where for each in fgsv.verify(forged, tmp_path / "run.db")] == ["info.seed_noise"]
+    assert [each.where for each in fgsv.verify(forged, tmp_path / "run.db")] == ["seed_noise"]
 
 
 def test_failures_of_trainings_again_are_said():

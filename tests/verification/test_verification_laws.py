@@ -10,6 +10,7 @@ import pytest
 
 import fgsv
 from fgsv.evaluation.earlier_laws import laws_of_draws
+from fgsv.files import decode_array, encode, encode_array
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
 from fgsv.methods.gp import estimator
@@ -66,7 +67,9 @@ def test_an_altered_number_is_a_difference_to_the_last_bit(tmp_path):
     stated = run(path)
     stated.save(tmp_path / "valuation.json")
     document = json.loads((tmp_path / "valuation.json").read_text())
-    document["values"][0] = float(np.nextafter(document["values"][0], np.inf))
+    values = decode_array(document["estimate"]["values"])
+    values[0] = np.nextafter(values[0], np.inf)
+    document["estimate"]["values"] = encode_array(values)
     (tmp_path / "valuation.json").write_text(json.dumps(document))
     altered = fgsv.load(tmp_path / "valuation.json")
     assert [each.where for each in fgsv.verify(altered, path)]
@@ -117,7 +120,7 @@ def test_laws_are_those_of_the_same_game_drawn_in_the_same_way(tmp_path):
     other, *found = [fgsv.value(game, budget=128, ledger=tmp_path / "run.db") for game in (*games, games[1])]
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         of_other, own, again = (ledger.laws(run.id) for run in ledger.runs())
-        laws = [laws_of_draws(ledger, each.settings.to_dict()) for each in (other, *found)]
+        laws = [laws_of_draws(ledger, encode(each.settings)) for each in (other, *found)]
         assert laws == [[of_other], [own, again], [own, again]]
     assert own == again != of_other
 

@@ -1,7 +1,7 @@
 """The audit: what splitting and copying would earn, and when not to rely on a valuation."""
 
 from fgsv.audit.auditing import Audit, audit, close_calls, least_budget
-from fgsv.audit.copies import Copies, find_copies, rows_in_both
+from fgsv.audit.copies import Copies, find_copies
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
@@ -22,7 +22,6 @@ __all__ = [
     "find_passages",
     "least_budget",
     "policy_gains",
-    "rows_in_both",
     "shell_companies",
     "with_precedence",
 ]

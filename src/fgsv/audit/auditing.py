@@ -191,7 +191,7 @@ def audit_through(
     frame = pd.DataFrame(columns=COLUMNS_OF_GSV)
     spent: dict[str, int] = {}
     warnings = close_calls(valuation, confidence)
-    shells = Shells.nothing()
+    shells = Shells(pd.DataFrame(columns=COLUMNS_OF_ATTACKS), 0)
     missing = "everybody"
     before = evaluator.meter
     with suppress(OutOfTime):
@@ -220,12 +220,12 @@ def audit_through(
 
 @contextmanager
 def counted(spent: dict[str, int], purpose: str, evaluator: Evaluator) -> Iterator[None]:
-    """Note how many evaluations the block asked for, however it ends."""
+    """Add to `spent` how many evaluations the block asked for, however it ends."""
     before = evaluator.meter
     try:
         yield
     finally:
-        spent[purpose] = (evaluator.meter - before).asked
+        spent[purpose] = spent.get(purpose, 0) + (evaluator.meter - before).asked
 
 
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:

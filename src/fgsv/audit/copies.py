@@ -12,16 +12,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_matrix
+from scipy.sparse import coo_matrix, csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from fgsv.audit.chance import Chance, compare
 from fgsv.audit.sections import Section
-from fgsv.checks import as_number, check_type
-from fgsv.data.test_rows import contents_with_target
+from fgsv.checks import as_number
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import some
 
 Rule = Literal["first", "share"]
 
@@ -37,20 +36,23 @@ FAR = 1e3
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Which rows are copies of which, across providers."""
+    """Which rows are possibly copies of which, across providers."""
 
     clusters: Ints
     """(n,) rows with the same number are copies of each other."""
     partition: Partition
     table: pd.DataFrame
-    """holder, of, exact, near: how many rows of `of`, who has them first, `holder` also has."""
+    """provider, other, exact, near, expected: how many rows they have in common, and how many chance explains (NaN
+    for texts). If registration times are known, `provider` registered these rows later."""
     kept: Masks
     """(n,) whether the row is not a copy, or belongs to the first provider that has it."""
-    notes: tuple[str, ...] = ()
     ranks: Ints | None = None
-    """(n,) the order in which rows were registered; None: the order of the file."""
+    """(n,) the order in which rows were registered; None: unknown, and the first row is the first in the file."""
+    chance: Chance | None = None
+    """What every two providers have in common, beside what chance explains; None for texts."""
+    warnings: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
-    """What else an audit shows of them."""
+    """What else an audit says and shows of them."""
 
     @property
     def origin(self) -> Ints:
@@ -105,32 +107,77 @@ class Copies:
 
 
 def find_copies(
-    X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = TOLERANCE, registered: ArrayLike | None = None
+    X: ArrayLike,
+    y: ArrayLike,
+    groups: Any,
+    *,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    tolerance: float = TOLERANCE,
+    registered: ArrayLike | None = None,
 ) -> Copies:
-    """Find rows that several providers have: equal in all features and the target, or nearly.
+    """Find possible copies: rows that two providers have, equal or nearly so, more often than chance explains.
 
-    >>> X = [[0.0, 1.0], [5.0, 2.0], [0.0, 1.0], [9.0, 9.0]]
-    >>> found = find_copies(X, [0, 1, 0, 1], ["a", "a", "b", "b"])
-    >>> found.table.to_dict("records")
-    [{'holder': 'b', 'of': 'a', 'exact': 1, 'near': 0}]
+    Near copies have the same class (or nearly the same number). A missing number resembles only another missing one.
+    Pairs of providers are compared with what each has in common with everybody else, by exact tests that together
+    report anybody in at most 5% of the tables whose rows were drawn independently (`fgsv.audit.chance`). Costs one
+    sort, one search tree and K^2 counts.
 
-    `X` is an (n, p) array of numbers, `y` the targets. Near copies have the same class (or nearly the same number)
-    and features that differ by at most `tolerance` standard deviations, root mean square; with 0, only exact copies
-    are found. A missing number resembles only another missing one. `registered` says when each row was registered, in
-    numbers that grow with time: the first of equal rows is the one with the smallest (default: the first in the
-    file). Costs one sort and one search tree.
+    Args:
+        X: (n, p) array of numbers.
+        y: (n,) targets.
+        groups: The provider of each row, as in `fgsv.value`.
+        test: (t, p) features and (t,) targets of test rows to compare with. Default: none. Leave out those that were
+            chosen by their content: none of them is equal to a training row.
+        tolerance: Near copies differ by at most so many standard deviations per feature, root mean square; with 0,
+            only equal rows are found.
+        registered: (n,) when each row was registered, in numbers that grow with time: the first of equal rows is the
+            one with the smallest. Default: unknown; then a pair of providers has no direction.
+
+    Returns:
+        The rows that look alike, of the pairs of providers that have more of them than chance explains.
+
+    Raises:
+        ValueError: Shapes do not fit, X has no numbers, or a time is missing.
+
+    Examples:
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(90, 4))
+        >>> X[60:66] = X[:6]
+        >>> found = find_copies(X, np.zeros(90), np.repeat(["a", "b", "c"], 30))
+        >>> found.table[["provider", "other", "exact", "near"]].to_dict("records")
+        [{'provider': 'a', 'other': 'c', 'exact': 6, 'near': 0}]
+
     """
     features, targets = _read(X, y)
     if not as_number(tolerance) >= 0:
         raise ValueError(f"tolerance must be a number of standard deviations, 0 or more; got {tolerance!r:.200}")
-    partition = Partition.of(groups, len(features))
+    partition, n = Partition.of(groups, len(features)), len(features)
+    ranks = ranks_of(registered, n)
+    if test is not None:
+        tested, test_targets = _read(*test)
+        features, targets = np.concatenate([features, tested]), np.concatenate([targets, test_targets])
+    codes = np.append(partition.codes, np.full(len(features) - n, partition.n_groups))
     exact = _equal_rows(features, targets)
-    links = [_chain(exact)]
+    near = np.empty((2, 0), dtype=np.int64)
     if tolerance > 0:
-        first = np.sort(np.unique(exact, return_index=True)[1])  # equal rows are linked already, and may be many
-        links.append(first[_near_pairs(features[first], targets[first], tolerance)])
-    ranks = ranks_of(registered, len(features))
-    return copies_of(partition, np.concatenate(links, axis=1), exact, _notes(partition, exact), ranks)
+        first = np.sort(np.unique(exact, return_index=True)[1])  # of equal rows, which may be many, one is compared
+        near = exact[first[_near_pairs(features[first], targets[first], tolerance)]]
+    shape = (exact.max(initial=0) + 1, partition.n_groups + 1)
+    chance = compare(csr_array((np.ones(len(exact)), (exact, codes)), shape=shape), near)
+    return copies_of(partition, _links(exact[:n], partition.codes, near, chance.likely), exact[:n], ranks, chance)
+
+
+def _links(exact: Ints, codes: Ints, near: Ints, likely: Masks) -> Ints:
+    """Return (2, k) rows that look alike: a provider's equal rows, and rows of two providers that are `likely`."""
+    contents, first, held = np.unique(np.stack([exact, codes]), axis=1, return_index=True, return_inverse=True)
+    held = first[held.ravel()]
+    rows = pd.DataFrame({"content": contents[0], "provider": contents[1], "row": first})
+    rows = rows[np.asarray(likely.any(axis=1))[rows["provider"]]]
+    same = np.unique(rows["content"])
+    alike = pd.DataFrame({"content": np.append(near[0], same), "other content": np.append(near[1], same)})
+    pairs = rows.merge(alike, on="content").merge(rows.add_prefix("other "), on="other content")
+    pairs = pairs[likely[pairs["provider"], pairs["other provider"]]]
+    return np.concatenate([[np.arange(len(exact)), held], pairs[["row", "other row"]].to_numpy().T], axis=1)
 
 
 def _read(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[Any]]:
@@ -147,7 +194,7 @@ def _read(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[Any]]:
 
 
 def copies_of(
-    partition: Partition, links: Ints, exact: Ints, notes: tuple[str, ...] = (), ranks: Ints | None = None
+    partition: Partition, links: Ints, exact: Ints, ranks: Ints | None = None, chance: Chance | None = None
 ) -> Copies:
     """Return the copies among n rows of which (2, k) links join those that are equal or nearly so.
 
@@ -158,7 +205,7 @@ def copies_of(
     clusters = connected_components(graph, directed=False)[1].astype(np.int64)
     origin = _origin(clusters, ranks)
     kept = partition.codes == partition.codes[origin]
-    return Copies(clusters, partition, _table(partition, origin, kept, exact), kept, notes, ranks)
+    return Copies(clusters, partition, _table(partition, origin, kept, exact, ranks, chance), kept, ranks, chance)
 
 
 def _origin(clusters: Ints, ranks: Ints | None) -> Ints:
@@ -184,13 +231,6 @@ def _equal_rows(features: Floats, y: NDArray[Any]) -> Ints:
     rows = np.column_stack([features, targets]) + 0.0  # turns -0.0 into 0.0
     hashes = pd.util.hash_pandas_object(pd.DataFrame(rows), index=False)
     return np.asarray(np.unique(hashes, return_inverse=True)[1], dtype=np.int64)
-
-
-def _chain(numbers: Ints) -> Ints:
-    """Return (2, k) pairs that link rows of the same number one after the other."""
-    order = np.argsort(numbers, kind="stable")
-    same = numbers[order[1:]] == numbers[order[:-1]]
-    return np.stack([order[:-1][same], order[1:][same]])
 
 
 def _near_pairs(features: Floats, y: NDArray[Any], tolerance: float) -> Ints:
@@ -221,46 +261,24 @@ def _in_deviations(features: Floats) -> Floats:
     return np.nan_to_num(scaled, nan=FAR, posinf=2 * FAR, neginf=-2 * FAR)
 
 
-def _table(partition: Partition, origin: Ints, kept: Masks, exact: Ints) -> pd.DataFrame:
+def _table(
+    partition: Partition, origin: Ints, kept: Masks, exact: Ints, ranks: Ints | None, chance: Chance | None
+) -> pd.DataFrame:
+    """Return the copies by pairs of providers; a pair has a direction only if times are known."""
     copied = np.flatnonzero(~kept)
-    frame = pd.DataFrame(
-        {
-            "holder": partition.codes[copied],
-            "of": partition.codes[origin[copied]],
-            "exact": exact[copied] == exact[origin[copied]],
-        }
-    )
-    counts = frame.groupby(["holder", "of"])["exact"].agg(["sum", "size"]).reset_index()
+    pair = np.stack([partition.codes[copied], partition.codes[origin[copied]]])
+    if ranks is None:
+        pair = np.sort(pair, axis=0)
+    frame = pd.DataFrame({"provider": pair[0], "other": pair[1], "exact": exact[copied] == exact[origin[copied]]})
+    counts = frame.groupby(["provider", "other"])["exact"].agg(["sum", "size"]).reset_index()
+    one, other = counts["provider"].to_numpy(int), counts["other"].to_numpy(int)
     names = np.array([str(name) for name in partition.names], dtype=object)
     return pd.DataFrame(
         {
-            "holder": names[counts["holder"].to_numpy(int)],
-            "of": names[counts["of"].to_numpy(int)],
+            "provider": names[one],
+            "other": names[other],
             "exact": counts["sum"].astype(int),
             "near": (counts["size"] - counts["sum"]).astype(int),
+            "expected": np.nan if chance is None else chance.expected[one, other],
         }
     ).sort_values(["exact", "near"], ascending=False, ignore_index=True)
-
-
-def _notes(partition: Partition, exact: Ints) -> tuple[str, ...]:
-    """Note if equal rows are not evidence of copying, because providers repeat their own."""
-    own = pd.DataFrame({"group": partition.codes, "row": exact}).duplicated().mean()
-    if own < 0.05:
-        return ()
-    return (
-        f"{own:.0%} of the rows are equal to another row of the same provider: in such a table, equal rows of two "
-        "providers may be a coincidence",
-    )
-
-
-def rows_in_both(train: pd.DataFrame, y: ArrayLike, test: pd.DataFrame, test_y: ArrayLike) -> int:
-    """Return how many test rows are also training rows, equal in features and target."""
-    for rows, targets, names in ((train, y, ("train", "y")), (test, test_y, ("test", "test_y"))):
-        check_type(rows, pd.DataFrame, f"{names[0]} as a data frame")
-        if np.shape(targets) != (len(rows),):
-            raise ValueError(f"{names[1]} must have a target for each of the {len(rows)} rows of {names[0]}")
-    lacking = [name for name in train.columns if name not in test.columns]
-    if lacking:
-        raise ValueError(f"test lacks columns that train has: {some(lacking)}")
-    trained = set(contents_with_target(train, y))
-    return sum(content in trained for content in contents_with_target(test[train.columns], test_y))

@@ -66,8 +66,8 @@ def find_passages(
 
     >>> story = "once upon a time there was a miller who had three sons and a mill and a donkey and a cat"
     >>> found = find_passages([story, "another tale", story.upper() + "!"], ["a", "b", "c"])
-    >>> found.copies.table.to_dict("records")
-    [{'holder': 'c', 'of': 'a', 'exact': 1, 'near': 0}]
+    >>> found.copies.table[["provider", "other", "exact", "near"]].to_dict("records")
+    [{'provider': 'a', 'other': 'c', 'exact': 1, 'near': 0}]
 
     Passages that many share, such as licences and headers, are boilerplate: they count neither as copies nor against
     them. `registered` says when each document was registered, as for `find_copies`. Costs one sort of all words, and

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,15 @@ import pandas as pd
 from fgsv.audit.splits import PARTS, check_parts
 from fgsv.checks import as_list, whole_number
 from fgsv.partition import Partition
-from fgsv.payout import Money, terms
+from fgsv.payout import Terms
+from fgsv.payout.money import Amount
 from fgsv.payout.splitting import payments_of
 from fgsv.valuation import Valuation, check_valuation
 
 
 def policy_gains(
     valuation: Valuation,
-    amount: Money | Sequence[Money] | Mapping[str, Money],
+    amount: Amount,
     currency: str = "EUR",
     *,
     parts: Sequence[int] = PARTS,
@@ -49,11 +49,8 @@ def policy_gains(
     if not all(isinstance(group, int | np.integer) and 0 <= group < n_groups for group in chosen):
         raise ValueError(f"{expected}, got {groups!r:.200}")
 
-    def paid(grouped: Valuation) -> tuple[Decimal, ...]:
-        n_groups = grouped.partition.n_groups
-        return payments_of(grouped, *terms(amount, currency, n_groups=n_groups, **policy))
-
-    before = paid(valuation)
+    terms = Terms(amount, currency, **policy)
+    before = payments_of(valuation, terms)
     rows: list[tuple[str, str, int, Any]] = []
     for group in chosen:
         name = valuation.names[group]
@@ -69,7 +66,7 @@ def policy_gains(
             shells[members] = np.where(labels == 0, group, n_groups - 1 + labels)
             names: tuple[Hashable, ...] = (*valuation.names, *((name, "shell", part) for part in range(1, n_parts)))
             try:
-                after = paid(valuation.regroup(Partition(names, shells)))
+                after = payments_of(valuation.regroup(Partition(names, shells)), terms)
             except ValueError:
                 continue
             gain = after[group] + sum(after[n_groups:]) - before[group]

@@ -112,11 +112,6 @@ class Shells:
     sample: Sample | None = None
     """The sample of groups that was measured; None if all were."""
 
-    @classmethod
-    def nothing(cls) -> Shells:
-        """Return an empty result, before anything is measured."""
-        return cls(pd.DataFrame(columns=COLUMNS), 0)
-
 
 def measure_shells(
     access: GameAccess,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
@@ -17,26 +18,26 @@ from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
 from fgsv.checks import whole_number
 from fgsv.data.dataset import Dataset, check_dataset
-from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
 from fgsv.evaluation.calls import OutOfTime
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.views import by_precedence, weighted
+from fgsv.evaluation.views import by_precedence, of_some, share_differences, weighted, without_folds
 from fgsv.game import Precedence, as_game
-from fgsv.payout import Policy, Terms
+from fgsv.partition import Partition
+from fgsv.payout import Terms
 from fgsv.running.run import value
-from fgsv.valuation import Valuation, check_valuation
+from fgsv.types import Floats
+from fgsv.valuation import Valuation, check_valuation, t_quantile
+from fgsv.words import counted as counted_things
 from fgsv.words import option
 
 MOST_OF_TEST = 0.5
 """Warn if a provider supplies more than this fraction of the test rows."""
 SPARE = 2048
 """The default budget's evaluations beyond the minimum: enough for the exact GSV of up to ten groups."""
-LEAST_OF_DIAGNOSIS = 400
-LEAST_OF_REMEDY = 100
-"""Minimum evaluations for each valuation that a remedy needs."""
-FEWEST_DIAGNOSED = 6
-"""Minimum players for a diagnosis."""
+LEAST_OF_REMEDY = 50
+"""Minimum coalitions by which a remedy is compared, each with and without it."""
+WHAT_COPYING_EARNS = "what copying earns"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,7 @@ class AuditPlan:
     classes: Any
     least: int
     budget: int | None
+    least_pairs: int
 
     @classmethod
     def of(cls, table: Dataset, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
@@ -58,15 +60,15 @@ class AuditPlan:
                 f"without {option('audit')}"
             )
         copies, classes = table.copies(), table.classes()
-        least = LEAST_OF_DIAGNOSIS + least_budget(table.partition, parts=parts, classes=classes)
-        least += LEAST_OF_REMEDY * n_valuations(copies)
+        least = least_budget(table.partition, parts=parts, classes=classes)
+        least += 2 * least_pairs(table) * n_remedies(copies)
         if budget is not None and whole_number(option("audit_budget"), budget) < least:
             n_groups = table.partition.n_groups
             raise ValueError(
                 f"an audit of {n_groups} groups needs at least {least} evaluations, got {budget}: raise "
                 f"{option('audit_budget')}"
             )
-        return cls(copies, tuple(parts), classes, least, budget)
+        return cls(copies, tuple(parts), classes, least, budget, least_pairs(table))
 
     @property
     def default_budget(self) -> int:
@@ -77,21 +79,24 @@ class AuditPlan:
         """Return the most evaluations that the audit of a valuation takes."""
         if self.budget is not None:
             return self.budget
-        return self.default_budget + n_valuations(self.copies) * self.of_remedy(valuation)
+        return self.default_budget + 2 * n_remedies(self.copies) * self.pairs(valuation)
 
-    def of_remedy(self, valuation: Valuation) -> int:
-        """Return the budget for each valuation that the remedies need: at most what this one took."""
-        if not self.copies.n_copies:
-            return 0
-        if self.budget is None:
-            return max(LEAST_OF_REMEDY, valuation.n_evaluations)
-        spare = (self.budget - self.least) // (2 * n_valuations(self.copies))
-        return min(valuation.n_evaluations, LEAST_OF_REMEDY + spare)
+    def pairs(self, valuation: Valuation) -> int:
+        """Return the coalitions by which each remedy is compared: at most all, or half as many as this run had."""
+        wanted = valuation.n_evaluations if valuation.exact else valuation.n_evaluations // 2
+        if self.budget is not None and (n := n_remedies(self.copies)):
+            wanted = min(wanted, self.least_pairs + (self.budget - self.least) // (4 * n))
+        return max(self.least_pairs, wanted)
 
 
-def n_valuations(copies: Copies) -> int:
-    """Return how many valuations the remedies need: one without copies and, with known times, one by precedence."""
+def n_remedies(copies: Copies) -> int:
+    """Return how many games remedies need: one without copies and, with known times, one by precedence."""
     return 0 if not copies.n_copies else 1 if copies.ranks is None else 2
+
+
+def least_pairs(table: Dataset) -> int:
+    """Return the fewest coalitions by which a remedy is compared: an unbiased estimate of all players needs them."""
+    return max(LEAST_OF_REMEDY, table.game.n_players + 2)
 
 
 def audit_table(
@@ -117,35 +122,24 @@ def audit_table(
     check_valuation(valuation)
     plan = plan or AuditPlan.of(table)
     spent: dict[str, int] = {}
-    out_of_time: list[str] = []
     sections = [copies_section(table, plan.copies), *plan.copies.sections]
+    warnings = [*warnings_of_test(table), *plan.copies.warnings]
     left = plan.default_budget if plan.budget is None else plan.budget
-
-    @contextmanager
-    def in_time(part: str) -> Iterator[None]:
-        try:
-            yield
-        except OutOfTime:
-            out_of_time.append(part)
 
     opened = Evaluator(as_game(table.game)) if evaluator is None else nullcontext(evaluator)
     with opened as evaluator, evaluator.within(max_seconds):
         access = weighted(evaluator, table.weights)
         if plan.copies.n_copies:
-            with in_time("the valuation without copies"):
-                part = plan.of_remedy(valuation)
-                section = remedy_section(table, access, valuation, plan.copies, part, confidence, seed, spent)
-                sections.append(section)
-            least = LEAST_OF_REMEDY * n_valuations(plan.copies)
-            left -= least if plan.budget is None else sum(spent.values())
+            pairs = plan.pairs(valuation)
+            try:
+                compared = compared_shares(table, access, valuation, plan.copies, pairs, seed, spent)
+                sections.append(remedy_section(table, plan.copies, valuation, compared, confidence))
+            except OutOfTime:
+                warnings.append(f"time ran out before {WHAT_COPYING_EARNS} was measured: allow more time")
+            fixed = 2 * plan.least_pairs * n_remedies(plan.copies)
+            left -= fixed if plan.budget is None else sum(spent.values())
         if payout is not None and valuation.outputs is None:
             sections += policy_sections(valuation, payout, plan.parts, seed)
-        if table.game.n_players >= FEWEST_DIAGNOSED:
-            with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
-                part = min(MOST_EVALUATIONS, LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4)
-                found = diagnose(access, table.partition, budget=part, seed=seed)
-                sections.append(stability_section(found))
-                left -= found.n_evaluations
         audited = audit_through(
             access,
             valuation,
@@ -155,12 +149,9 @@ def audit_table(
             confidence=confidence,
             seed=seed,
         )
-    warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
-    if out_of_time:
-        warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(
         audited,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *audited.warnings),
         spent={**audited.spent, **spent},
         budget=plan.budget,
         tables=tuple(sections),
@@ -182,130 +173,149 @@ def warnings_of_test(table: Dataset) -> list[str]:
 
 
 def copies_section(table: Dataset, copies: Copies) -> Section:
-    """Return which providers have each other's rows or documents."""
-    what = table.noun
-    if not copies.n_copies:
-        return Section("Copies", (f"No provider has another's {what}s, exactly or nearly.",))
-    whose = f"a provider that {_came(table, copies, 'earlier')}"
-    words = [
-        f"{_counted(copies, what)} of {whose}. The faithful value alone does not prevent copying: a copied {what} "
-        f"is a new {what} and earns a share."
-    ]
-    if table.by_folder:
+    """Return which providers have more rows or documents in common than chance explains."""
+    what, words = table.noun, []
+    if copies.n_copies:
         words.append(
-            "Folders are read in the order of their names, which does not say who had a document first. If you know, "
-            "value a file with a line for each document and a column of registration times; if not, equal parts are "
-            "the remedy that does not depend on it."
+            f"Possible copies of another provider's: {counted_things(copies.n_copies, what)}, {copies.n_exact:,} "
+            f"equal and {copies.n_near:,} nearly equal. The faithful value alone does not prevent copying: a copied "
+            f"{what} is a new {what} and earns a share."
         )
-    if table.units is not None:
+        if copies.ranks is None:
+            words.append(f"Nothing says who had a {what} first: {option('registered')} names the column of times.")
+    else:
+        words.append(f"No two providers have more {what}s in common than chance explains.")
+    if copies.chance is not None and (n_others := copies.chance.n_others):
+        words.append(f"Alike in other pairs, as chance explains: {counted_things(n_others, what)}.")
+    if copies.n_copies and table.units is not None:
         whole, partly = copies.units_hit(table.units)
         words.append(f"{whole} units consist entirely of copies, {partly} in part.")
-    rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
-    columns = ("provider", f"has copies of {what}s of", "equal", "nearly equal")
-    return Section(f"Copies: who has whose {what}s", tuple(words), columns, rows)
+    if not copies.n_copies:
+        return Section("Possible copies", tuple(words))
+    columns = ["provider", "and provider" if copies.ranks is None else "registered later than"]
+    columns += ["equal", "nearly equal"]
+    rows = copies.table.to_dict("records")
+    shown = [[each["provider"], each["other"], each["exact"], each["near"]] for each in rows]
+    if copies.chance is not None:
+        columns.append("expected by chance")
+        shown = [[*cells, f"{each['expected']:.1f}"] for cells, each in zip(shown, rows, strict=True)]
+    return Section("Possible copies", tuple(words), tuple(columns), tuple(map(tuple, shown)))
 
 
-def _came(table: Dataset, copies: Copies, when: str) -> str:
-    """Return in words what makes a provider of a copied row the earlier or the first one."""
-    if copies.ranks is not None:
-        return f"registered it {when}"
-    return f"comes {when} {'by the name of its folder' if table.by_folder else 'in the data'}"
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What each provider's share is more without a remedy, with half the width of its interval."""
+
+    shares: Floats
+    stderr: Floats
+    degrees_of_freedom: float
+
+    def half_width(self, confidence: float) -> Floats:
+        """Return (K,) half the width of each interval."""
+        return np.asarray(self.stderr * t_quantile(confidence, self.degrees_of_freedom))
 
 
-def _counted(copies: Copies, what: str) -> str:
-    """Return how many rows are copies, the equal ones apart from the nearly equal ones."""
-    exact, near = copies.n_exact, copies.n_near
-    first = f"1 {what} is" if (exact or near) == 1 else f"{exact or near:,} {what}s are"
-    if not near:
-        return f"{first} equal to a {what}"
-    if not exact:
-        return f"{first} nearly equal, and none is equal, to a {what}"
-    return f"{first} equal, and {near:,} more nearly equal, to a {what}"
-
-
-def remedy_section(
+def compared_shares(
     table: Dataset,
     access: GameAccess,
     valuation: Valuation,
     copies: Copies,
-    budget: int,
-    confidence: float,
+    pairs: int,
     seed: int,
     spent: dict[str, int],
+) -> dict[str, Compared]:
+    """Return what copies earn each provider, for each remedy: its share as it is less that under the remedy.
+
+    Every coalition is evaluated with and without the remedy, and the difference, D(S) = U(S) / (U(N) - U(0)) less the
+    same of the other game, is valued as one game (unbiased): what both have in common cancels. If providers co-own
+    what is left, the values of the rows that change hands, V(moved), are those of the valuation, whose draws are
+    independent: Var = Var(D) + Var(V(moved)). Empty if the model learns nothing without the copies.
+    """
+    evaluator, units = access.evaluator, table.units
+    players = np.arange(len(copies.kept)) if units is None else pd.factorize(units)[0]
+    kept = pd.unique(players[copies.kept])
+    as_it_is, owners = without_folds(access), table.partition
+
+    def less(other: GameAccess, groups: Partition) -> Valuation:
+        half = None if evaluator.seconds_left is None else max(evaluator.seconds_left / 2, 1e-3)
+        differences = share_differences(as_it_is, other)
+        return value(differences, groups, budget=pairs, max_seconds=half, seed=seed + 1, unbiased=True)
+
+    with (
+        evaluator.beside(as_game(table.game_of(copies.kept))) as inner,
+        counted(spent, WHAT_COPYING_EARNS, evaluator),
+        counted(spent, WHAT_COPYING_EARNS, inner),
+    ):
+        left_out = of_some(without_folds(weighted(inner, table.weights)), kept, owners.n_players)
+        if not np.diff(left_out.ends(), axis=0) > 0:
+            return {}
+        without = less(left_out, owners)
+    shared = _ownership(owners)
+    shared[kept] = _ownership(copies.remedy("share", units))
+    found = {"providers co-own": _with_moved(without.regroup(Partition(owners.names, shared)), valuation)}
+    if copies.ranks is not None:
+        found = {"first provider keeps": _with_moved(without, valuation), **found}
+        order = Precedence.of(copies.origin, None if units is None else players)
+        game = table.game if units is None else table.game_of_units(None)
+        with (
+            evaluator.beside(as_game(game)) as inner,
+            counted(spent, WHAT_COPYING_EARNS, evaluator),
+            counted(spent, WHAT_COPYING_EARNS, inner),
+        ):
+            preceded = by_precedence(without_folds(weighted(inner, table.weights)), order)
+            found["precedence"] = _with_moved(less(preceded, owners), valuation)
+    return found
+
+
+def _ownership(partition: Partition) -> Floats:
+    """Return the (n, K) parts of each player that each group owns."""
+    return np.eye(partition.n_groups)[partition.codes] if partition.is_disjoint else partition.owners
+
+
+def _with_moved(difference: Valuation, valuation: Valuation) -> Compared:
+    """Add what rows are worth that have other owners in the difference than in the valuation, in shares."""
+    moved = (_ownership(valuation.partition) - _ownership(difference.partition)) / float(valuation.total)
+    shares, variance = difference.values, difference.stderr**2
+    if moved.any() and valuation.player_values is not None:
+        shares = shares + moved.T @ valuation.player_values
+        if valuation.deviations is not None and not valuation.exact:
+            variance = variance + ((valuation.deviations[..., 0] @ moved) ** 2).sum(axis=0)
+    freedom = min(difference.degrees_of_freedom, valuation.degrees_of_freedom)
+    return Compared(shares, np.sqrt(variance), freedom)
+
+
+def remedy_section(
+    table: Dataset, copies: Copies, valuation: Valuation, compared: Mapping[str, Compared], confidence: float
 ) -> Section:
-    """Return what each provider would get under each remedy, and note the evaluations used, by purpose."""
-    units, what = table.units, table.noun
-    other = access.evaluator.beside(as_game(table.game_of(copies.kept)))
-    with other, counted(spent, "the valuation without copies", other):
-        kept, players = copies.remedy("first", units), weighted(other, table.weights)
-        remedied = value(players, kept, budget=budget, max_seconds=_half_of_time_left(other), seed=seed)
-    if not remedied.total > 0:
-        nothing = "Without the copies the model scores no better than with no data: there is nothing to share."
-        return Section("Two remedies", (nothing,))
-    columns = {
-        "share as it is": valuation,
-        "first provider keeps": remedied,
-        "providers co-own": remedied.regroup(copies.remedy("share", units)),
-    }
+    """Return what copying earns each provider, by each remedy."""
+    title, what = "What copying earns", table.noun
+    if not compared:
+        return Section(title, ("Without the copies the model scores no better than with no data.",))
     words = [
-        f"Each recognised copy is left out. The {what} then belongs either to the provider that "
-        f"{_came(table, copies, 'first')}, so that copying earns nothing, or in equal parts to all providers that "
-        "have it. "
-        f"{remedied.n_evaluations:,} evaluations were made without the copies."
+        "The share as it is less the share under each remedy, from the same coalitions with and without it. The "
+        f"possible copies are left out, and all providers that have a {what} own it in equal parts."
     ]
     if copies.ranks is not None:
-        try:
-            columns["precedence"] = _with_precedence(table, access, copies, budget, seed, spent)
-            words.append(
-                f"Or nothing is left out, but a copy counts only together with the {what} registered first "
-                f"(precedence): it earns from what it adds to that {what}, and the first provider earns as much "
-                "again."
-            )
-        except OutOfTime:
-            words.append("Time ran out before the valuation by precedence: allow more time to see it.")
-    failures = [each.failures for name, each in columns.items() if name in ("first provider keeps", "precedence")]
-    words += [f"{each}." for each in failures if each is not None]
-    if units is not None:
         words.append(
-            f"A unit keeps its own {what}s; if copies are left out, a unit with none of its own is left out too."
+            "Or the provider that registered it first keeps it. Or nothing is left out, but a copy counts only "
+            f"together with the {what} registered first (precedence)."
         )
     cells = [
-        [f"{s:.2%} ± {h:.2%}" for s, h in zip(each.shares(), each.share_half_width(confidence), strict=True)]
-        for each in columns.values()
+        [f"{share:+.2%} ± {half:.2%}" for share, half in zip(each.shares, each.half_width(confidence), strict=True)]
+        for each in compared.values()
     ]
-    return Section(
-        f"What copying earns, and {'three' if 'precedence' in columns else 'two'} remedies",
-        tuple(words),
-        ("group", *columns),
-        tuple((str(name), *row) for name, *row in zip(valuation.names, *cells, strict=True)),
-    )
-
-
-def _with_precedence(
-    table: Dataset, access: GameAccess, copies: Copies, budget: int, seed: int, spent: dict[str, int]
-) -> Valuation:
-    """Value the providers where a row counts only beside the first of those that it is a copy of."""
-    units = table.units
-    order = Precedence.of(copies.origin, None if units is None else pd.factorize(units)[0])
-    game = table.game if units is None else table.game_of_units(None)
-    with access.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
-        preceded = by_precedence(weighted(rows, table.weights), order)
-        return value(preceded, table.partition, budget=budget, max_seconds=_half_of_time_left(rows), seed=seed)
-
-
-def _half_of_time_left(evaluator: Evaluator) -> float | None:
-    """Return half of the time that is left, for the rest of the audit needs some; None if it is not limited."""
-    left = evaluator.seconds_left
-    return None if left is None else max(left / 2, 1e-3)  # if none is left, the first call says so
+    shares = [f"{share:.2%}" for share in valuation.shares()]
+    rows = tuple((str(name), *row) for name, *row in zip(valuation.names, shares, *cells, strict=True))
+    return Section(title, tuple(words), ("group", "share as it is", *compared), rows)
 
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:
     """Return what splitting earns under a policy that is not faithful: each group, or a sample of many."""
-    if Policy(**payout.policy).is_faithful:
+    if payout.is_faithful:
         return []
     groups = sample_groups(valuation.partition, MOST_MEASURED, seed)
     sample = Sample.among(valuation.partition, groups)
-    split = payout.policy | {"parts": parts, "groups": groups.tolist()}
+    split: dict[str, Any] = payout.policy | {"parts": parts, "groups": groups.tolist()}
     gains = policy_gains(valuation, payout.amount, payout.currency, seed=seed, **split)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
@@ -324,28 +334,3 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
             tuple((row.group, f"{row.way}, into {row.parts}", f"{row.gain:,}") for row in gains.itertuples()),
         )
     ]
-
-
-def stability_section(found: Diagnosis) -> Section:
-    """Return how fast one player's effect falls with the size of a coalition, and what that implies."""
-    gains = found.split_gains
-    words = (
-        "The mean utility by size predicts that groups gain by splitting under GSV"
-        if (gains["gain"] > 0).mean() > 0.5
-        else "The mean utility by size does not predict that groups gain by splitting under GSV"
-    )
-    slopes = {
-        "effect of one player": (found.deletion, -1.0),
-        "second-order differences": (found.second_order, -1.5),
-        "... their 99th percentile": (found.second_order_extreme, -1.5),
-    }
-    rows = tuple(
-        (name, f"{slope.exponent:.2f} ± {slope.stderr:.2f}", f"{needed:g} or less", slope.verdict(needed))
-        for name, (slope, needed) in slopes.items()
-    )
-    if found.split_gains_stderr:
-        words += f" (from sampled sets of groups, with a standard error of at most {found.split_gains_stderr:.2g})"
-    words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
-    failed = () if found.failures is None else (f"{found.failures}.",)
-    columns = ("quantity", "exponent", "needed", "met")
-    return Section("Prudence and stability", (*failed, words), columns, rows, technical=True)

@@ -14,8 +14,8 @@ from fgsv.partition import Partition
 def copies_of_texts(documents: Documents, owners: Partition) -> Copies:
     """Return the documents that several providers have, with what an audit says about passages and test texts."""
     found = find_passages(documents.texts.tolist(), owners, documents.test_texts, registered=documents.registered)
-    notes = (*warnings_of_test_texts(documents, found), *found.copies.notes)
-    return replace(found.copies, notes=notes, sections=tuple(passage_sections(documents, found)))
+    warnings = tuple(warnings_of_test_texts(documents, found))
+    return replace(found.copies, warnings=warnings, sections=tuple(passage_sections(documents, found)))
 
 
 def passage_sections(documents: Documents, found: Passages) -> list[Section]:

@@ -38,6 +38,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     Example: fgsv ledger show run.db
     """
     from fgsv.cli import console
+    from fgsv.files import encode
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.results.documents import records
@@ -47,7 +48,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     frames = {game.fingerprint: game.frame for _, game in recorded}
     fingerprints = {number: game.fingerprint for number, game in recorded}
     if as_json:
-        ends = [None if run.end is None else run.end.to_dict() for run in runs]
+        ends = [encode(run.end) for run in runs]
         listed = [
             vars(run) | {"game": fingerprints[run.game], "end": end} for run, end in zip(runs, ends, strict=True)
         ]
@@ -173,7 +174,6 @@ def applies(table: Dataset, start: option.Start = None, as_json: option.Json = F
     Example: fgsv ledger applies april.csv --group provider --target y --start march.db
     """
     from fgsv.evaluation.start import in_words
-    from fgsv.game import as_game
     from fgsv.ledger import known
 
     if not start:
@@ -183,7 +183,7 @@ def applies(table: Dataset, start: option.Start = None, as_json: option.Json = F
         counts = {"apply": len(found), "recorded": found.n_recorded, "draws": int((found.run >= 0).sum())}
         print_json(counts | {"players_left": found.n_left, "players_joined": found.n_joined, "notes": found.notes})
         return
-    for line in [in_words(found, table.partition, as_game(table.game)), *found.notes]:
+    for line in [in_words(found, table.partition, table.game), *found.notes]:
         echo(line)
 
 

@@ -215,8 +215,8 @@ Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv
 AuditBudget = Annotated[
     int | None,
     typer.Option(
-        help="Evaluations for the audit (default: 4,000, or more if it needs them, plus another valuation if copies "
-        "are found, two with --registered)"
+        help="Evaluations for the audit (default: 4,000, or more if it needs them, plus as many as the valuation if "
+        "copies are found, twice that with --registered)"
     ),
 ]
 PARTS = ["2,3,5"]

@@ -93,8 +93,9 @@ def equal_rows(contents: Sequence[Any], owners: Partition) -> tuple[Masks, list[
     pairs = held.merge(held, on="content").query("owner_x < owner_y").groupby(["owner_x", "owner_y"]).size()
     if not len(pairs):
         return shared, []
+    most = pairs.rename("rows").reset_index().sort_values("rows", ascending=False, kind="stable")
     named = [
-        f"{owners.names[a]} and {owners.names[b]} have {count:,} in common"
-        for (a, b), count in pairs.sort_values(ascending=False, kind="stable").items()
+        f"{owners.names[first]} and {owners.names[second]} have {count:,} in common"
+        for first, second, count in most.to_numpy(int).tolist()
     ]
     return shared, [f"equal rows of two providers: {some(named, MOST_PAIRS)}"]

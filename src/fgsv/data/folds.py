@@ -52,8 +52,8 @@ def only_monte_carlo(why: str) -> str:
 
 
 def known_roughly(n_test: int, what: str = "test rows") -> list[str]:
-    """Return a note if so few test rows tell their error only roughly."""
-    return [f"{n_test} {what} tell their own error only roughly"] if n_test < ENOUGH else []
+    """Return a note if test rows are so few that the error of their choice is known only roughly."""
+    return [f"only {n_test} {what}: how much their choice matters is known only roughly"] if n_test < ENOUGH else []
 
 
 def rare_class(y_test: NDArray[Any]) -> list[str]:

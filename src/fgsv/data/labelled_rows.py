@@ -119,7 +119,7 @@ def prepare(
             owners = map(provider_digest, rows.labels[roles.group[0]][choice.places])
             kept = table.frame.iloc[choice.places].assign(**{PROVIDER: list(owners)})
         tested, test_y = replace(table, frame=kept), _target(kept[target], task)
-        places = choice.places if choice.kept is None else []
+        places: Any = choice.places if choice.kept is None else []
         test_groups = {name: each[places] for name, each in rows.labels.items()}
     _check_target(y[~choice.is_test], test_y, task, target)
     players = rows.players(choice.is_test)

@@ -66,7 +66,9 @@ class Table(Dataset):
         from fgsv.audit.copies import find_copies  # here: an audit stands above data
 
         rows = self.inputs.numbers, self.rows.target, self.row_owners()
-        return find_copies(*rows, registered=self.rows.registered)
+        named = self.rows.test_hashes is None and not isinstance(self.inputs.X_test, pd.DataFrame)
+        test = (self.inputs.X_test, self.inputs.y_test) if named else None
+        return find_copies(*rows, test=test, registered=self.rows.registered)
 
     def own_test_rows(self) -> pd.DataFrame | None:
         """Return test rows that were drawn from the table, each with a digest of its provider."""
@@ -231,7 +233,7 @@ def open_table(
     game, inputs, tested_by = _with_folds(inputs, rows, monte_carlo_only)
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
-    columns = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
+    columns: dict[str, Any] = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
     columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,

@@ -182,7 +182,13 @@ def open_text(
     tested_by = [only_monte_carlo(why)] if why else known_roughly(n_tests, "test texts")
     build = partial(make if why else partial(_with_folds, make), tests=rows.tests)
     game = build(rows.players())
-    columns = {"group": roles.group, "text": text, "unit": unit, "output": output_by, "ignored": roles.ignore}
+    columns: dict[str, Any] = {
+        "group": roles.group,
+        "text": text,
+        "unit": unit,
+        "output": output_by,
+        "ignored": roles.ignore,
+    }
     columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,

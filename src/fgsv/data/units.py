@@ -70,7 +70,8 @@ class Pieces:
         digests = [blake2b(each, digest_size=16, key=key, person=b"units").hexdigest() for each in contents]
         rows = pd.DataFrame({"owner": owners, "digest": digests}).sort_values(["owner", "digest"], kind="stable")
         place = rows.groupby("owner").cumcount() // self.size
-        return rows.assign(place=place).groupby(["owner", "place"]).ngroup().sort_index().to_numpy()
+        found = rows.assign(place=place).groupby(["owner", "place"]).ngroup().sort_index()
+        return np.asarray(found, dtype=np.int64)
 
 
 def size_for(max_players: int, n_rows: Ints) -> int:
@@ -100,11 +101,13 @@ def in_units(
     if carried is None and unit_size is None and max_players is None:
         return rows
     labels = {name: np.array(each.names, dtype=object)[each.codes] for name, each in rows.groupings.items()}
-    owners = pd.DataFrame({name: labels[name] for name in rows.paid}).groupby(list(rows.paid)).ngroup().to_numpy()
+    owners = (
+        pd.DataFrame({name: labels[name] for name in rows.paid}).groupby(list(rows.paid)).ngroup().to_numpy(np.int64)
+    )
     pieces = Pieces.of(unit_size, max_players, seed, np.bincount(owners), carried)
     units = pieces.cut(rows.contents(), owners)
     groupings = {
-        name: partition_of(labels[name], each.names, units, name, rows.shared_units)
+        name: partition_of(labels[name], tuple(map(str, each.names)), units, name, rows.shared_units)
         for name, each in rows.groupings.items()
     }
     note = (

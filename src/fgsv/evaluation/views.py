@@ -34,6 +34,8 @@ class View:
     """The player of this game to whom each player of the inner one belongs; None if they are the same."""
     lower: Callable[[Floats], Floats] = lambda values: values
     """(m, q) values of the inner game -> values of this one."""
+    beside: tuple[GameAccess, ...] = ()
+    """Further games of the players of this one: their values are further outputs of the inner game's."""
     seen: Callable[[Coalitions, Floats], object] | None = None
     """Is called with the coalitions of each request and their values."""
 
@@ -41,7 +43,7 @@ class View:
     def known(self) -> Known | None:
         """What is known about the inner game, if the players are the same."""
         known = self.inner.known
-        return None if known is None or self.lift is not None else known.with_values(self.lower)
+        return None if known is None or self.lift is not None or self.beside else known.with_values(self.lower)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -54,14 +56,14 @@ class View:
         step = batch * max(1, CHUNK_BYTES // (self.inner.game.n_players * batch))  # whole batches
         lift = self.lift or (lambda each: each)
         chunks = [self.inner(lift(coalitions[i : i + step])) for i in range(0, len(coalitions), step)]
-        values = self.lower(np.concatenate(chunks))
+        values = self.lower(np.column_stack([np.concatenate(chunks), *(each(coalitions) for each in self.beside)]))
         if self.seen is not None:
             self.seen(coalitions, values)
         return values
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N)."""
-        return self.lower(self.inner.ends())
+        return self.lower(np.column_stack([self.inner.ends(), *(each.ends() for each in self.beside)]))
 
     def recorded_groups(self, partition: Partition) -> Partition:
         """Return the groups of this game's players as groups of the evaluator's."""
@@ -113,6 +115,32 @@ def weighted(access: GameAccess, weights: ArrayLike | None) -> GameAccess:
     fingerprint = game.fingerprint and f"{game.fingerprint}/outputs {numbers.tolist()}"
     summed = replace(game, fingerprint=fingerprint, outputs=None, weights=None, n_folds=n_folds, unfitted=None)
     return View(access, summed, lower=lower)
+
+
+def of_some(access: GameAccess, players: Ints, n_players: int) -> View:
+    """Return the game of `n_players` players of whom only `players` count: those of `access`, in its order."""
+
+    def lift(coalitions: Coalitions) -> Coalitions:
+        return Coalitions.from_masks(coalitions.masks()[:, players])
+
+    return View(access, replace(access.game, n_players=n_players), lift)
+
+
+def share_differences(first: GameAccess, second: GameAccess) -> View:
+    """Return the game of what a coalition adds in one game less what it adds in another, as parts of U(N) - U(0).
+
+    Both have the same players and one output. The value of a player is what its share is more in the first game.
+    """
+    totals = np.column_stack([np.diff(each.ends(), axis=0) for each in (first, second)])
+    prints = [each.game.fingerprint for each in (first, second)]
+    game = replace(
+        first.game,
+        fingerprint=" less ".join(map(str, prints)) if all(prints) else None,
+        outputs=None,
+        unfitted=None,
+        retrain=None,  # an audit trains nothing twice
+    )
+    return View(first, game, lower=lambda values: (values / totals) @ [[1.0], [-1.0]], beside=(second,))
 
 
 def without_folds(access: GameAccess) -> GameAccess:

@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Any
 
 from fgsv.coalitions import split
-from fgsv.files import as_path, other_schema
+from fgsv.files import as_path, encode, other_schema
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
@@ -380,7 +380,7 @@ class Ledger:
         """Record how a run ended. A killed run has no end."""
         with self._transaction():
             *begun, _, _, _ = next(self._read("run", "WHERE id = ?", run))
-            self._put("run", *begun, _now(), json.dumps(end.to_dict()), n_evaluations)
+            self._put("run", *begun, _now(), json.dumps(encode(end)), n_evaluations)
 
     def runs(self) -> list[RecordedRun]:
         """Return the runs in order."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgsv.coalitions import n_rows
+from fgsv.files import decode, encode
 from fgsv.types import Floats
 from fgsv.valuation import End
 
@@ -74,7 +75,7 @@ class RecordedRun:
     def of(cls, columns: Sequence[Any]) -> RecordedRun:
         """Return the run in these columns."""
         number, game, purpose, settings, made_with, started, ended, end, n_evaluations = columns
-        how = None if end is None else End.from_dict(json.loads(end))
+        how = None if end is None else decode(End, json.loads(end))
         return cls(
             number, game, purpose, json.loads(settings), json.loads(made_with), started, ended, how, n_evaluations
         )
@@ -83,7 +84,7 @@ class RecordedRun:
     def columns(self) -> list[Any]:
         """What the table holds of it, after the number."""
         settings, made_with = json.dumps(self.settings), json.dumps(self.versions)
-        end = None if self.end is None else json.dumps(self.end.to_dict())
+        end = None if self.end is None else json.dumps(encode(self.end))
         return [self.game, self.purpose, settings, made_with, self.started, self.ended, end, self.n_evaluations]
 
 

@@ -1,10 +1,10 @@
 """Payouts: from values to shares to money that adds up to the cent."""
 
 from fgsv.payout.money import Money, round_to
-from fgsv.payout.policy import Policy
 from fgsv.payout.refusal import Doubt, Objection, PayoutRefused
 from fgsv.payout.settlement import Settlement, settle
-from fgsv.payout.splitting import Payout, Terms, differences, royalty_shares, split, terms
+from fgsv.payout.splitting import Payout, differences, royalty_shares, split
+from fgsv.payout.terms import Terms
 from fgsv.payout.verdicts import Decision, Verdict, verdict
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Objection",
     "Payout",
     "PayoutRefused",
-    "Policy",
     "Settlement",
     "Terms",
     "Verdict",
@@ -23,6 +22,5 @@ __all__ = [
     "royalty_shares",
     "settle",
     "split",
-    "terms",
     "verdict",
 ]

@@ -17,6 +17,8 @@ from fgsv.checks import check_type
 from fgsv.words import some
 
 Money = int | str | Decimal
+Amount = Money | Sequence[Money] | Mapping[str, Money]
+"""For one output; or for each, in their order or by name."""
 
 MOST_DIGITS = 24
 """Beyond 28 digits Decimal rounds."""
@@ -50,35 +52,46 @@ def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[
     return tuple((count * unit).quantize(unit) for count in floors)
 
 
-def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> list[Decimal]:
-    """Return one amount for each output."""
+def read_amount(given: Amount, unit: Decimal) -> Decimal | tuple[Decimal, ...] | dict[str, Decimal]:
+    """Return an amount, or several in a sequence or by name, in whole units."""
+
+    def read(each: Any) -> Decimal:
+        if (found := read_money(each, unit, "amount")) < 0:
+            raise ValueError(f"an amount must not be negative, got {found}")
+        return found
+
+    if isinstance(given, Mapping):
+        return {name: read(each) for name, each in given.items()}
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence | ndarray):
+        return read(given)
+    return tuple(map(read, given))
+
+
+def amounts_for(
+    names: Sequence[str] | None, amount: Decimal | Sequence[Decimal] | Mapping[str, Decimal]
+) -> tuple[Decimal, ...]:
+    """Return one amount for each output, in their order."""
     outputs = names or (None,)
     if isinstance(amount, Mapping):
         if names is None:
             raise ValueError("the valuation has one output, without a name: give one amount, not amounts by name")
-        lacking = [f"{output!r} has none" for output in outputs if output not in amount]
-        unknown = [f"there is no {name!r}" for name in amount if name not in outputs]
+        lacking = [f"{output!r} has none" for output in names if output not in amount]
+        unknown = [f"there is no {name!r}" for name in amount if name not in names]
         if lacking or unknown:
             raise ValueError(f"amount must name each output once: {some([*unknown, *lacking], 3)}")
-        asked = [amount[output] for output in outputs]
-    elif isinstance(amount, Sequence | ndarray) and not isinstance(amount, str | bytes):
-        asked = list(amount)
-    else:
-        asked = [amount]
-    if len(asked) != len(outputs):
-        if names is None:
-            got = f"{len(asked)}: {', '.join(map(str, asked))}"
-            raise ValueError(
-                f"the valuation has one output, so expected one amount, got {got}. An amount has no commas: 100000.00"
-            )
+        return tuple(amount[output] for output in names)
+    amounts = (amount,) if isinstance(amount, Decimal) else tuple(amount)
+    if len(amounts) == len(outputs):
+        return amounts
+    if names is None:
+        got = f"{len(amounts)}: {', '.join(map(str, amounts))}"
         raise ValueError(
-            f"the valuation has {len(outputs)} outputs ({some(map(repr, outputs))}): give an amount for each, "
-            f"got {len(asked)}"
+            f"the valuation has one output, so expected one amount, got {got}. An amount has no commas: 100000.00"
         )
-    found = [read_money(one, unit, "amount") for one in asked]
-    if min(found) < 0:
-        raise ValueError(f"an amount must not be negative, got {min(found)}")
-    return found
+    raise ValueError(
+        f"the valuation has {len(outputs)} outputs ({some(map(repr, names))}): give an amount for each, "
+        f"got {len(amounts)}"
+    )
 
 
 def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
+from fgsv.files import decode, encode
 from fgsv.payout.verdicts import SHOWN, WIDEST, noise_in_words, within_noise
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
@@ -53,16 +54,6 @@ class Objection:
             return f"{self.detail}; no number of evaluations would settle it"
         return f"{self.detail}; {QUESTIONS[self.doubt]}: about {self.evaluations:,} evaluations"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        return asdict(self) | {"doubt": str(self.doubt), "groups": list(self.groups)}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Objection:
-        """Read what `to_dict` returned."""
-        groups = tuple(map(str, document["groups"]))
-        return cls(Doubt(document["doubt"]), str(document["detail"]), groups, document["evaluations"])
-
 
 class PayoutRefused(ValueError):
     """A payout that is not made unless somebody insists; `objections` say why."""
@@ -82,13 +73,13 @@ class PayoutRefused(ValueError):
         return {
             "amount": str(self.amount),
             "currency": self.currency,
-            "objections": [objection.to_dict() for objection in self.objections],
+            "objections": encode(self.objections),
         }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PayoutRefused:
         """Read what `to_dict` returned."""
-        objections = tuple(map(Objection.from_dict, document["objections"]))
+        objections = decode(tuple[Objection, ...], document["objections"])
         return cls(Decimal(document["amount"]), str(document["currency"]), objections)
 
 

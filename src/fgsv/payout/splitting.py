@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from fgsv.checks import check_type
-from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit
-from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
+from fgsv.files import decode, encode
+from fgsv.payout.money import Amount, Money, round_to, rounded_outward
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
+from fgsv.payout.terms import Scenarios, Terms, apply
 from fgsv.running.differences import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_confidence, check_valuation, t_quantile
@@ -28,32 +29,6 @@ BLOCK = 2**22
 """Numbers of the scenarios in memory at a time."""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What to split, and how: checked before the first evaluation, applied to the values."""
-
-    amount: Money | Sequence[Money] | Mapping[str, Money]
-    currency: str = "EUR"
-    clip: bool = False
-    floor: Money | None = None
-    cap: Money | None = None
-    pay_anyway: bool = False
-    """Pay despite any objections."""
-
-    @property
-    def policy(self) -> dict[str, Any]:
-        """The options of `split` that say how values become payments."""
-        return {"clip": self.clip, "floor": self.floor, "cap": self.cap}
-
-    def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> list[Decimal]:
-        """Return the amount for each output, or raise an error if the terms cannot be met, whatever the values."""
-        return terms(self.amount, self.currency, n_groups=n_groups, outputs=outputs, **self.policy)[1]
-
-    def split(self, valuation: Valuation, confidence: float = 0.95) -> Payout:
-        """Split the amount by a valuation, or raise `PayoutRefused`."""
-        return split(valuation, **vars(self), confidence=confidence)
-
-
 @dataclass(frozen=True, eq=False)
 class Payout:
     """Who is paid what: parts that add up to the amount exactly, each with an interval."""
@@ -65,13 +40,10 @@ class Payout:
     payments: tuple[Decimal, ...]
     low: tuple[Decimal, ...]
     high: tuple[Decimal, ...]
-    amount: Decimal
-    currency: str
     confidence: float
-    policy: Policy
+    terms: Terms
     amounts: tuple[Decimal, ...]
     """The amount for each output; they add up to `amount`."""
-    unit: Decimal
     notes: tuple[str, ...]
     objections: tuple[Objection, ...] = ()
     """The objections, if it was paid anyway."""
@@ -81,9 +53,24 @@ class Payout:
     """Whether it is by Group Shapley Values, which splitting a provider changes."""
 
     @property
+    def amount(self) -> Decimal:
+        """What is split in all."""
+        return sum(self.amounts, Decimal(0))
+
+    @property
+    def currency(self) -> str:
+        """The code of the currency."""
+        return self.terms.currency
+
+    @property
+    def unit(self) -> Decimal:
+        """The smallest unit of the currency."""
+        return self.terms.unit
+
+    @property
     def is_faithful(self) -> bool:
         """Whether splitting, merging and renaming earn nothing beyond rounding, at most one unit a part."""
-        return self.policy.is_faithful and not self.grouped
+        return self.terms.is_faithful and not self.grouped
 
     @property
     def by_output(self) -> dict[str, Decimal]:
@@ -93,12 +80,11 @@ class Payout:
     def describe(self) -> str:
         """Return the amount, how much of it is for each output if there are several, and the policy, in words."""
         parts = some(f"{amount:,} for {output}" for output, amount in self.by_output.items())
-        return f"{self.amount:,} {self.currency}{parts and f' ({parts})'}, {self.policy.describe()}"
+        return f"{self.amount:,} {self.currency}{parts and f' ({parts})'}, {self.terms.describe()}"
 
     def split_again(self, valuation: Valuation, confidence: float) -> Payout:
         """Split the same amounts by a valuation in the same way, despite any objections."""
-        how: dict[str, Any] = {"unit": self.unit, **vars(self.policy)}
-        return split(valuation, self.amounts, self.currency, **how, confidence=confidence, pay_anyway=True)
+        return replace(self.terms, amount=self.amounts, pay_anyway=True).split(valuation, confidence)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row for each group; money is `Decimal`."""
@@ -122,13 +108,11 @@ class Payout:
             "currency": self.currency,
             "unit": str(self.unit),
             "confidence": self.confidence,
-            "clip": self.policy.clip,
-            "floor": None if self.policy.floor is None else str(self.policy.floor),
-            "cap": None if self.policy.cap is None else str(self.policy.cap),
-            "policy": self.policy.describe(),
+            **encode(self.terms.policy),
+            "policy": self.terms.describe(),
             "faithful": self.is_faithful,
             "notes": list(self.notes),
-            "objections": [objection.to_dict() for objection in self.objections],
+            "objections": encode(self.objections),
             "payments": [
                 {"group": str(name), "share": share, "payout": str(paid), "low": str(low), "high": str(high)}
                 for name, share, paid, low, high in rows
@@ -144,7 +128,10 @@ class Payout:
         def money(name: str) -> tuple[Decimal, ...]:
             return tuple(Decimal(payment[name]) for payment in payments)
 
-        bounds = {name: None if document[name] is None else Decimal(document[name]) for name in ("floor", "cap")}
+        amounts = tuple(map(Decimal, document["amounts"]))
+        if sum(amounts) != Decimal(document["amount"]):
+            raise ValueError("the amount of the payout is not the sum of its amounts")
+        how = {name: document[name] for name in ("currency", "clip", "floor", "cap", "unit")}
         names = {str(name): name for name in valuation.names}
         return cls(
             names=tuple(names.get(payment["group"], payment["group"]) for payment in payments),
@@ -153,14 +140,11 @@ class Payout:
             payments=money("payout"),
             low=money("low"),
             high=money("high"),
-            amount=Decimal(document["amount"]),
-            currency=document["currency"],
             confidence=document["confidence"],
-            policy=Policy(document["clip"], **bounds),
-            amounts=tuple(map(Decimal, document["amounts"])),
-            unit=Decimal(document["unit"]),
+            terms=Terms(amounts, **how),
+            amounts=amounts,
             notes=tuple(document["notes"]),
-            objections=tuple(map(Objection.from_dict, document["objections"])),
+            objections=decode(tuple[Objection, ...], document["objections"]),
             outputs=tuple(valuation.outputs or ()),
             grouped=valuation.grouped,
         )
@@ -182,7 +166,7 @@ class Payout:
 
 def split(
     valuation: Valuation,
-    amount: Money | Sequence[Money] | Mapping[str, Money],
+    amount: Amount,
     currency: str = "EUR",
     *,
     unit: Money | None = None,
@@ -204,7 +188,7 @@ def split(
 
     `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
     smallest one, and is required for a code that no currency has). A game with several outputs takes an amount for
-    each: in their order, or by name; 0 leaves one out. `clip`, `floor` and `cap` are described at `Policy`; with any
+    each: in their order, or by name; 0 leaves one out. `clip`, `floor` and `cap` are described at `Terms`; with any
     of them the result says "not faithful". Intervals contain each payment with the given confidence. They hold the
     Monte Carlo error, that of the test rows (if the valuation does not know it, a note says so) and, if every
     coalition was trained with its own seed, that of training seeds.
@@ -212,35 +196,31 @@ def split(
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
     U(N) - U(0) is no larger than its error due to the choice of test rows; `pay_anyway` pays.
     """
+    return Terms(amount, currency, clip, floor, cap, pay_anyway, unit).split(valuation, confidence)
+
+
+def pay(terms: Terms, valuation: Valuation, confidence: float) -> Payout:
+    """Return the payout of a valuation by terms."""
     check_valuation(valuation)
-    smallest, amounts, policy = terms(
-        amount,
-        currency,
-        n_groups=valuation.partition.n_groups,
-        outputs=valuation.outputs,
-        unit=unit,
-        clip=clip,
-        floor=floor,
-        cap=cap,
-    )
+    amounts, currency, unit = terms.check(valuation.partition.n_groups, valuation.outputs), terms.currency, terms.unit
     whole = sum(amounts, Decimal(0))
     paid_for, parts = paid_outputs(valuation, amounts)
     scale, notes = _scale(paid_for)
-    ideal = apply(policy, _columns(paid_for), parts, scale)
-    payments = round_to(ideal, whole, smallest)
-    half = _half_widths(policy, paid_for, parts, scale, confidence)
-    low, high = _bounds(policy, [float(part) for part in ideal], payments, half, smallest)
-    if not policy.is_faithful:
+    ideal = apply(terms, _columns(paid_for), parts, scale)
+    payments = round_to(ideal, whole, unit)
+    half = _half_widths(terms, paid_for, parts, scale, confidence)
+    low, high = _bounds(terms, [float(part) for part in ideal], payments, half)
+    if not terms.is_faithful:
         notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
     elif valuation.grouped:
         notes.append("not faithful: these are Group Shapley Values, which splitting a provider changes")
     against = objections(paid_for, payments, (half[0] + half[1]) / 2, currency, confidence)
-    if against and not pay_anyway:
+    if against and not terms.pay_anyway:
         raise PayoutRefused(whole, currency, against)
     # `differences` compares these notes with those in saved files, so rewording one is a change of format
     if not paid_for.knows_test_rows:
         notes.append(paid_for.about_intervals)
-    notes.append(f"rounding to {smallest:f} {currency} moves each part by less than that")
+    notes.append(f"rounding to {unit:f} {currency} moves each part by less than that")
     return Payout(
         names=valuation.names,
         players=valuation.partition.sizes,
@@ -248,12 +228,9 @@ def split(
         payments=payments,
         low=low,
         high=high,
-        amount=whole,
-        currency=currency,
         confidence=confidence,
-        policy=policy,
-        amounts=tuple(amounts),
-        unit=smallest,
+        terms=terms,
+        amounts=amounts,
         notes=tuple(notes),
         objections=against,
         outputs=tuple(valuation.outputs or ()),
@@ -261,40 +238,12 @@ def split(
     )
 
 
-def terms(
-    amount: Money | Sequence[Money] | Mapping[str, Money],
-    currency: str,
-    *,
-    n_groups: int,
-    outputs: Sequence[str] | None = None,
-    unit: Money | None = None,
-    clip: bool = False,
-    floor: Money | None = None,
-    cap: Money | None = None,
-) -> tuple[Decimal, list[Decimal], Policy]:
-    """Return the smallest unit, an amount for each output and the policy, or raise an error if they cannot be met.
-
-    No values are needed, so a payout can be checked before the first evaluation.
-    """
-    smallest = smallest_unit(currency, unit)
-    amounts = read_amounts(outputs, amount, smallest)
-    whole = sum(amounts, Decimal(0))
-    if whole <= 0:
-        raise ValueError(f"the amount must be positive, got {whole} {currency}")
-    least = None if floor is None else read_money(floor, smallest, "floor")
-    most = None if cap is None else read_money(cap, smallest, "cap")
-    policy = Policy(clip, least, most)
-    check_bounds(policy, whole, n_groups)
-    return smallest, amounts, policy
-
-
-def payments_of(
-    valuation: Valuation, unit: Decimal, amounts: Sequence[Decimal], policy: Policy
-) -> tuple[Decimal, ...]:
-    """Return what `split` pays by terms that were read already, without intervals and objections."""
-    valuation, parts = paid_outputs(valuation, amounts)
-    ideal = apply(policy, _columns(valuation), parts, _scale(valuation)[0])
-    return round_to(ideal, sum(amounts, Decimal(0)), unit)
+def payments_of(valuation: Valuation, terms: Terms) -> tuple[Decimal, ...]:
+    """Return what is paid by terms, without intervals and objections."""
+    amounts = terms.check(valuation.partition.n_groups, valuation.outputs)
+    paid_for, parts = paid_outputs(valuation, amounts)
+    ideal = apply(terms, _columns(paid_for), parts, _scale(paid_for)[0])
+    return round_to(ideal, sum(amounts, Decimal(0)), terms.unit)
 
 
 def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
@@ -351,9 +300,9 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
 
 
 def _bounds(
-    policy: Policy, ideal: Sequence[float], paid: Sequence[Decimal], half: tuple[Floats, Floats], unit: Decimal
+    terms: Terms, ideal: Sequence[float], paid: Sequence[Decimal], half: tuple[Floats, Floats]
 ) -> tuple[tuple[Decimal, ...], tuple[Decimal, ...]]:
-    """Return the bounds of each payment's interval, rounded outward but never beyond what the policy allows.
+    """Return the bounds of each payment's interval, rounded outward but never beyond what the terms allow.
 
     They contain the payment itself, also where it has more digits than a float.
     """
@@ -362,7 +311,7 @@ def _bounds(
         if not np.isfinite(width):
             return Decimal("NaN")
         outermost = min if rounding == ROUND_FLOOR else max
-        return outermost(policy.within(rounded_outward(x + width, unit, rounding)), payment)
+        return outermost(terms.within(rounded_outward(x + width, terms.unit, rounding)), payment)
 
     low = tuple(bound(x, each, -width, ROUND_FLOOR) for x, each, width in zip(ideal, paid, half[0], strict=True))
     high = tuple(bound(x, each, width, ROUND_CEILING) for x, each, width in zip(ideal, paid, half[1], strict=True))
@@ -370,7 +319,7 @@ def _bounds(
 
 
 def _half_widths(
-    policy: Policy, valuation: Valuation, amounts: Sequence[Decimal], scale: Sequence[Fraction], confidence: float
+    terms: Terms, valuation: Valuation, amounts: Sequence[Decimal], scale: Sequence[Fraction], confidence: float
 ) -> tuple[Floats, Floats]:
     """Return the lower and upper half-width of each payment's interval; NaN if an error is unknown.
 
@@ -382,7 +331,7 @@ def _half_widths(
     deviations, freedom = _deviations(valuation)
     if not np.isfinite(deviations).all():
         return np.full(n_groups, np.nan), np.full(n_groups, np.nan)
-    if policy.is_faithful:
+    if terms.is_faithful:
         if valuation.efficient and len(factors) == 1:  # with the degrees of freedom of the shares
             reach = (valuation.share_half_width(confidence) * valuation.total).reshape(n_groups, -1) @ factors
         else:
@@ -399,7 +348,7 @@ def _half_widths(
 
     everyone, always = slice(n_groups), slice(N_SCENARIOS)
     settled = [
-        Scenarios.settle(policy, scenarios(rows, everyone), amounts, scale)
+        Scenarios.settle(terms, scenarios(rows, everyone), amounts, scale)
         for rows in _blocks(N_SCENARIOS, values.size)
     ]
     whole = Scenarios.joined(settled)
@@ -407,7 +356,7 @@ def _half_widths(
     for groups in _blocks(n_groups, N_SCENARIOS * values.shape[1]):
         paid = whole.payments(scenarios(always, groups))
         low[groups], high[groups] = np.quantile(paid, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    centre = Scenarios.settle(policy, values[None], amounts, scale).payments(values[None])[0]
+    centre = Scenarios.settle(terms, values[None], amounts, scale).payments(values[None])[0]
     return np.maximum(centre - low, 0), np.maximum(high - centre, 0)
 
 

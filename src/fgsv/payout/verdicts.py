@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,17 +49,6 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.decision}: {self.detail}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        return asdict(self) | {"decision": str(self.decision), "between": [list(pair) for pair in self.between]}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
-        """Read what `to_dict` returned."""
-        between = tuple((str(upper), str(lower)) for upper, lower in document["between"])
-        decision, detail = Decision(document["decision"]), str(document["detail"])
-        return cls(decision, detail, between, document["half_width"], document["evaluations"])
 
 
 def verdict(valuation: Valuation, *, confidence: float = 0.95, linear: bool = True) -> Verdict:

@@ -112,7 +112,7 @@ def write_payout(path: str | Path, payout: Payout) -> Path:
     if suffix == ".json":
         document = {"schema": SCHEMA} | plain(payout.to_dict())
         return write_whole(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
-    frame = payout.to_frame().assign(currency=payout.currency, policy=payout.policy.describe())
+    frame = payout.to_frame().assign(currency=payout.currency, policy=payout.terms.describe())
     return write_whole(path, to_csv(frame))
 
 

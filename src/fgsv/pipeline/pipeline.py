@@ -11,7 +11,7 @@ from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
-from fgsv.audit.table_audit import n_valuations
+from fgsv.audit.table_audit import n_remedies
 from fgsv.checks import check_type
 from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.data.metrics import alternatives, little_to_share
@@ -94,7 +94,7 @@ def value_data(
         found = described_run(data, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
         seed = seal.seed(public)
         if payout is not None:
-            found["policy"] = policy_of(payout.clip, payout.floor, payout.cap, payout.currency)
+            found["policy"] = policy_of(**payout.policy, currency=payout.currency)
         check_seal(seal, {"versions": versions(), **found})
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
@@ -307,7 +307,7 @@ def _with_audit(
     left, most, spent = clock.left, plan.most(result.valuation), evaluator.meter
     evaluating = spent.seconds / evaluator.n_workers
     learning = max(0.0, clock.spent - evaluating)  # again in each valuation of a remedy
-    expected = most * evaluating / max(1, spent.evaluated) + n_valuations(plan.copies) * learning
+    expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
     watcher.audit_begins(most, expected if left is None else min(expected, left))
     with evaluator.watched(watcher.audited):
         audited = audit_table(

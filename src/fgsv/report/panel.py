@@ -99,13 +99,13 @@ def _money(payout: Payout) -> dict[str, Any] | None:
     """Return the terms of a payout for the page; None for amounts that its numbers cannot count exactly."""
     units = {
         name: None if money is None else int(money / payout.unit)
-        for name, money in (("floor", payout.policy.floor), ("cap", payout.policy.cap))
+        for name, money in (("floor", payout.terms.floor), ("cap", payout.terms.cap))
     }
     amounts = [int(amount / payout.unit) for amount in payout.amounts]
     if sum(amounts) > MOST_UNITS:
         return None
     unit = str(payout.unit)
-    return {"amounts": amounts, "unit": unit, "currency": payout.currency, "clip": payout.policy.clip, **units}
+    return {"amounts": amounts, "unit": unit, "currency": payout.currency, "clip": payout.terms.clip, **units}
 
 
 def _why_groups_only(valuation: Valuation, deviations: NDArray[np.floating], aggregate_only: bool) -> str | None:

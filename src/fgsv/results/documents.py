@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
+from fgsv.files import encode
 from fgsv.results.result import Result, table_of
 
 
@@ -40,16 +40,16 @@ def document_of(result: Result) -> dict[str, Any]:
     }
     errors = result.errors_of_shares()
     return {
-        "verdict": result.verdict.to_dict(),
+        "verdict": encode(result.verdict),
         "n_evaluations": valuation.n_evaluations,
         "n_known": valuation.n_known,
         "n_unfitted": valuation.n_unfitted,
         "efficient": valuation.efficient,
-        "end": valuation.end.to_dict(),
+        "end": encode(valuation.end),
         "notes": [] if result.source is None else list(result.source.notes),
         "groupings": tables,
         "warnings": result.warnings,
-        "failures": None if valuation.failures is None else asdict(valuation.failures),
+        "failures": encode(valuation.failures),
         "intervals": valuation.about_intervals,
         "errors_of_shares": None if errors is None else records(errors),
         **result.parts,

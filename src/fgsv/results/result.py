@@ -13,6 +13,7 @@ from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
 from fgsv.checks import check_type
 from fgsv.data.source import Source
+from fgsv.files import encode
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.payout.splitting import check_payout, paid_shares
 from fgsv.planning import HistoryPoint
@@ -90,7 +91,7 @@ class Result:
         """Whether the shares are settled, undecided or unresolvable; with a payout, the shares of the amount."""
         linear, valuation = True, self.valuation
         if self.payout is not None:
-            linear, valuation = self.payout.policy.is_faithful, paid_shares(valuation, self.payout.amounts)
+            linear, valuation = self.payout.terms.is_faithful, paid_shares(valuation, self.payout.amounts)
         return verdict(valuation, confidence=self.confidence, linear=linear)
 
     def errors_of_shares(self) -> pd.DataFrame | None:
@@ -178,7 +179,7 @@ class Result:
         info |= {name: part for name, part in self.parts.items() if part is not None}
         info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
         info |= {"facts": dict(self.facts)} if self.facts else {}
-        info["verdict"] = self.verdict.to_dict()
+        info["verdict"] = encode(self.verdict)
         return document | {"settings": settings, "info": info}
 
     @property

@@ -17,7 +17,7 @@ from fgsv.checks import check_type
 from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.data.source import Source
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.files import as_path, other_schema, read_json, write_whole
+from fgsv.files import as_path, encode, other_schema, read_json, write_whole
 from fgsv.game import Game, as_game
 from fgsv.methods import DEFAULT, as_method, for_task
 from fgsv.packages import versions
@@ -218,7 +218,7 @@ def of_source(source: Source) -> dict[str, Any]:
 
 def of_settings(settings: RunSettings) -> dict[str, Any]:
     """Return what a seal holds about the settings of a run."""
-    return {name: _plain(part) for name, part in settings.to_dict().items() if name not in _NOT_SEALED}
+    return {name: _plain(part) for name, part in encode(settings).items() if name not in _NOT_SEALED}
 
 
 def of_partition(partition: Partition) -> dict[str, Any]:

@@ -25,7 +25,6 @@ def by_closed_form(game: Any, access: GameAccess, partition: Partition) -> Valua
         Estimate(values, exact=True, efficient=True, method=NAME),
         partition,
         game=access.game,
-        method=NAME,
         ends=ends,
         n_evaluations=2,
         end=End(Reason.EXHAUSTED, "the game states its Shapley values"),

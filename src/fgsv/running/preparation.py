@@ -37,6 +37,7 @@ def is_open(game: Any) -> bool:
 
 def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
     """Return the game (of an open evaluator, if given one) and the partition of its players."""
+    names = getattr(game, "player_names", None)
     if is_open(game):
         game = game.game
     elif hasattr(game, "groups_of_players"):  # labels of rows, where players are units of several rows
@@ -46,7 +47,7 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
     grouped_by = getattr(game, "grouped_by", None)
     if groups is None and grouped_by is not None:
         groups = {name: [k] for k, name in enumerate(grouped_by.names)}
-    partition = Partition.of(groups, getattr(game, "n_players", None))
+    partition = Partition.of(groups, getattr(game, "n_players", None), names)
     return as_game(game, partition.n_players), partition
 
 

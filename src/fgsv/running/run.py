@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.evaluation.start import Start
+from fgsv.files import encode
 from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import DEFAULT, Enumeration, Method, Task, as_method, for_task
 from fgsv.methods.enumeration import MOST_PLAYERS
@@ -221,7 +222,7 @@ def _rounds(
     shown = is_shown(False if progress is None and (every or is_open(game)) else progress)
     with (  # all is checked: now the ledger and the workers open
         opened,
-        evaluator.recorded(settings.to_dict(), purpose, access.recorded_groups(partition)) as record,
+        evaluator.recorded(encode(settings), purpose, access.recorded_groups(partition)) as record,
         watched(rules_of(settings, stop), settings, evaluator, shown=shown) as rules,
     ):
         started = time.monotonic()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.data import Data, Kind, take_rows, with_all_classes
@@ -121,6 +121,7 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
     asked, rows = asked if isinstance(asked, tuple) else (asked, None)
     if rows is not None:
         rows = _read_test_rows(rows, name, len(data.y_test))
+    asked = _as_scorer(asked, name)
     score = SCORES.get(asked) if isinstance(asked, str) else None
     truth = data.y_test if rows is None else data.y_test[rows]
     X_test: Any = None
@@ -136,11 +137,6 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
             )
         if not isinstance(asked, str) and not callable(asked):
             raise TypeError(f"scoring: {name!r} must be the name of a score or a scorer, got {type(asked).__name__}")
-        if str(getattr(asked, "__module__", "")).startswith("sklearn.metrics.") and isfunction(asked):
-            raise TypeError(
-                f"scoring: {name} is a metric, of true and predicted values, not a scorer, of a model and data: wrap "
-                f"it, as in sklearn.metrics.make_scorer({name}), with greater_is_better=False if it is a loss"
-            )
         scorer = _named_scorer(asked, data) if isinstance(asked, str) else asked
         _check_methods(kind, name, getattr(scorer, "_response_method", "predict"))
         truth = truth if data.classes is None else data.classes[truth]
@@ -151,6 +147,29 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
         pointwise = ", ".join(score.name for score in SCORES.values() if score.points)
         raise ValueError(f"per_test_point=True needs a score that is a mean over test points: {pointwise}")
     return Output(name, score, scorer, rows, truth, X_test, data.n_classes, each_point, np.empty(0))
+
+
+def _as_scorer(asked: Any, name: str) -> Any:
+    """Return the scorer of a metric, a function of true and predicted values; anything else as it is.
+
+    Metrics of scikit-learn that have a scorer there become its name. One's own are taken for scores, not losses.
+    """
+    if not isfunction(asked) or len(_required(asked)) != 2:
+        return asked
+    scorers = {each: get_scorer(each) for each in get_scorer_names()}
+    named = [each for each, scorer in scorers.items() if scorer._score_func is asked and not scorer._kwargs]
+    of_sklearn = asked.__module__.startswith("sklearn.metrics.")
+    if of_sklearn and name.endswith(("_error", "_loss", "_deviance")):
+        instead = repr(named[0]) if named else f"sklearn.metrics.make_scorer({name}, greater_is_better=False)"
+        raise TypeError(f"scoring: {name} is a loss, and a score is larger where a model is better: use {instead}")
+    if named:
+        return named[0]
+    return make_scorer(asked)
+
+
+def _required(function: Any) -> list[str]:
+    """Return the parameters of a function that must be given."""
+    return [each.name for each in signature(function).parameters.values() if each.default is each.empty]
 
 
 def _named_scorer(name: str, data: Data) -> Any:

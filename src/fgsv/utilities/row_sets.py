@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
-from fgsv.partition import Partition, called
+from fgsv.partition import Partition, called, names_in
 from fgsv.types import Ints, Masks
 
 CHUNK_BYTES = 32 * 2**20
@@ -113,12 +113,14 @@ class Units:
     """The rows, unit after unit; None if each row is a player."""
     starts: Ints | None = None
     """Unit u has `rows[starts[u]:starts[u + 1]]`."""
+    names: tuple[Hashable, ...] | None = None
+    """The labels of the units, or the index of the rows; None for rows without one."""
 
     @classmethod
-    def of(cls, units: object, n_rows: int) -> Units:
-        """Read one label for each row; units are in order of first appearance."""
+    def of(cls, units: object, n_rows: int, index: Any = None) -> Units:
+        """Read one label for each row; units are in order of first appearance. `index` is that of a data frame."""
         if units is None:
-            return cls(n_rows)
+            return cls(n_rows, names=names_in(index))
         try:
             partition = Partition.of(units)
         except ValueError as error:
@@ -128,7 +130,7 @@ class Units:
         if partition.n_players != n_rows:
             raise ValueError(f"{called('units', units)} has {partition.n_players} labels, but X has {n_rows} rows")
         codes = partition.codes
-        return cls(n_rows, np.argsort(codes, kind="stable"), _starts(np.bincount(codes)))
+        return cls(n_rows, np.argsort(codes, kind="stable"), _starts(np.bincount(codes)), partition.names)
 
     @property
     def n_players(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
@@ -215,6 +215,11 @@ class Utility:
                 found[some][chunk] = learner.unfitted(sets)
         return found
 
+    @property
+    def player_names(self) -> tuple[Hashable, ...] | None:
+        """Labels of the units, or the index of the rows if `X` is a data frame with an index of its own."""
+        return self.units.names
+
     def groups_of_players(self, groups: Any) -> Any:
         """Return the groups of the units if `groups` are labels of the rows; otherwise `groups` as they are."""
         return self.units.groups_of_units(groups)
@@ -295,7 +300,8 @@ def utility(
     `X`, `X_test`: numpy, pandas, polars, pyarrow or sparse. `units`: one label for each row; the rows of a unit are
     one player.
 
-    `scoring`: a scikit-learn name (default: accuracy or r2), a scorer, several in a list, or a mapping from
+    `scoring`: a scikit-learn name (default: accuracy or r2), a scorer, a metric (a function of true and predicted
+    values that is larger where a model is better), several in a list, or a mapping from
     output names to a score or to (score, test rows), with the rows as a mask or as indices. With
     `per_test_point` the score at each test point is an output of its own.
 
@@ -338,7 +344,7 @@ def build(
     `choose` returns the learner, the reason why it is not a batched twin (or ""), and the content to fingerprint.
     """
     data, min_size = read(kind, given), given.min_size
-    players = Units.of(given.units, data.n_rows)
+    players = Units.of(given.units, data.n_rows, getattr(given.X, "index", None))
     scored, outputs = read_scoring(kind, data, given.scoring, given.per_test_point, given.empty)
     learner, reason, content = choose(model, data, scored, given.seed)
     weights = None if given.weights is None else tuple(map(float, given.weights))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Reason(StrEnum):
@@ -27,8 +25,8 @@ class End:
     """The end of a run.
 
     >>> end = End(Reason.BUDGET, "budget of 100 reached")
-    >>> str(end), End.from_dict(end.to_dict()) == end
-    ('budget of 100 reached', True)
+    >>> str(end), end.with_note("2 were left unspent").detail
+    ('budget of 100 reached', 'budget of 100 reached; 2 were left unspent')
     """
 
     reason: Reason
@@ -40,15 +38,6 @@ class End:
     def with_note(self, note: str) -> End:
         """Return the same end with a note added."""
         return End(self.reason, f"{self}; {note}")
-
-    def to_dict(self) -> dict[str, str]:
-        """Return a document for JSON."""
-        return {"reason": str(self.reason), "detail": self.detail}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> End:
-        """Read what `to_dict` returned."""
-        return cls(Reason(document["reason"]), str(document["detail"]))
 
 
 INTERRUPTED = End(Reason.INTERRUPTED)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fgsv.partition import Partition
 from fgsv.types import Floats
+from fgsv.valuation.units import unit_of
 from fgsv.words import counted
+
+MOST_DEVIATIONS = 64
+"""Rows of deviations that a valuation keeps."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A method's estimate after a round.
+    """A method's estimate after a round, from which the values and errors of any groups follow.
 
-    `values` are (n, q) values of the players, or (K, q) values of the groups if the method works on groups.
-    Errors come in one of two forms: `deviations` (R, n, q), scaled so that the variance of any weighted sum of
-    players is the sum over R of its squares, or, for groups, `stderr` of the shape of `values`. Without either,
-    the errors are unknown.
+    Errors are deviations of the players, or standard errors of the groups. Without either, they are unknown.
     """
 
     values: Floats
+    """(n, q) values of the players; (K, q) values of the groups if the method works on groups."""
     deviations: NDArray[np.floating] | None = None
+    """(R, n, q): a root of the covariance of the players' errors. The variance of any weighted sum of players is the
+    sum over R of the squares of that sum; a method with replicates scales them so."""
     stderr: Floats | None = None
+    """(K, q) standard errors of the groups, where these do not follow from the deviations."""
     degrees_of_freedom: float = np.inf
     exact: bool = False
     efficient: bool = False
@@ -35,6 +41,54 @@ class Estimate:
     """The method that made it, if not the one requested."""
     correction: float | None = None
     """Of the default method: 0 if the values are predictions, 1 if what predictions miss is corrected, or between."""
+
+    def values_of(self, partition: Partition, total: Floats) -> Floats:
+        """Return (K, q) values of the groups; `total`, (q,), is that of one group of all players, if efficient."""
+        if self.of_groups:
+            return self.values
+        if self.efficient and partition.n_groups == 1:
+            return total[None, :]  # without the rounding of a sum
+        return partition.sums(self.values)
+
+    def stderr_of(self, partition: Partition) -> Floats:
+        """Return (K, q) standard errors of the groups: NaN if unknown, 0 if exact."""
+        if self.stderr is not None:
+            return self.stderr
+        shape = (partition.n_groups, self.values.shape[1])
+        if self.exact or (self.efficient and partition.n_groups == 1):
+            return np.zeros(shape)
+        if self.deviations is None:
+            return np.full(shape, np.nan)
+        unit = 1.0 if self.deviations.dtype == np.float32 else unit_of(self.deviations)
+        variance = np.zeros(shape)
+        for deviation in self.deviations:
+            variance += partition.sums(deviation.astype(float) / unit) ** 2
+        return np.sqrt(variance) * unit
+
+    def kept(self, partition: Partition) -> Estimate:
+        """Return the estimate with at most 64 deviations: of more, random signs make sums, right on average.
+
+        The errors of the groups of the run are those of all deviations.
+        """
+        deviations = self.deviations
+        if deviations is None or len(deviations) <= MOST_DEVIATIONS:
+            return self
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (MOST_DEVIATIONS, len(deviations)))
+        fewer = np.tensordot(signs / np.sqrt(MOST_DEVIATIONS), deviations, 1).astype(deviations.dtype)
+        return replace(self, deviations=fewer, stderr=self.stderr_of(partition))
+
+    def of_outputs(self, places: slice | list[int]) -> Estimate:
+        """Return the estimate of the outputs at these places."""
+        arrays = {name: getattr(self, name) for name in ("values", "deviations", "stderr")}
+        return replace(self, **{name: each[..., places] for name, each in arrays.items() if each is not None})
+
+    def combined(self, weights: Floats) -> Estimate:
+        """Return the estimate of a weighted sum of the outputs, of players."""
+        deviations = self.deviations
+        if deviations is not None:
+            ordinary = deviations.dtype == np.float32 and unit_of(weights[:, None])[0] == 1
+            deviations = (deviations @ weights.astype(np.float32 if ordinary else float))[..., None]
+        return replace(self, values=(self.values @ weights)[:, None], deviations=deviations, stderr=None)
 
 
 @dataclass(frozen=True)

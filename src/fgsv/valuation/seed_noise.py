@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -74,20 +73,6 @@ class SeedNoise:
         spread = np.sqrt((self.own**2).sum(axis=0))
         together = sizes[:, None] * self.common[:, None] - shares * self.total[:, None]
         return np.concatenate([alone[:, :, None] * spread, together])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        arrays = {name: getattr(self, name).tolist() for name in ("own", "common", "total")}
-        return arrays | {"freedom": list(self.freedom), "n_evaluations": self.n_evaluations}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> SeedNoise:
-        """Read what `to_dict` returned."""
-        own, common, total = (np.array(document[name], dtype=float) for name in ("own", "common", "total"))
-        if common.shape != total.shape or own.ndim != 2 or not np.isfinite(np.concatenate([own, common])).all():
-            raise ValueError("the noise of training seeds must be tables of finite numbers")
-        first, second = map(float, document["freedom"])
-        return cls(own, common, total, (first, second), int(document["n_evaluations"]))
 
 
 def _sizes(partition: Partition) -> tuple[Floats, Floats]:

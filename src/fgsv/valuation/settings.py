@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,16 @@ from fgsv.checks import as_number, positive_number, whole_number
 from fgsv.valuation.intervals import check_confidence
 
 _LIMITS = ("max_seconds", "stderr", "precision", "timeout")
-_REQUIRED = ("method", "semivalue", "seed", "budget", "batch_size", "options", "cost", "on_error", "fingerprint")
-"""Fields without which no run can be repeated."""
 _TEXTS = ("method", "semivalue", "fingerprint", "groups", "version", "start")
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Everything needed to repeat a run; converts to JSON and back.
+    """Everything needed to repeat a run.
 
+    >>> from fgsv.files import decode, encode
     >>> settings = RunSettings(method="permutation", semivalue="shapley", seed=0, budget=100, batch_size=256)
-    >>> RunSettings.from_dict(settings.to_dict()) == settings
+    >>> decode(RunSettings, encode(settings)) == settings
     True
     """
 
@@ -79,24 +78,6 @@ class RunSettings:
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # plain Python numbers, so that JSON can hold them
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        document = asdict(self)
-        document |= {name: "inf" for name in _LIMITS if document[name] == np.inf}  # JSON has no infinity
-        return {name: list(part) if isinstance(part, tuple) else part for name, part in document.items()}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> RunSettings:
-        """Read a document made by `to_dict`; other keys are ignored."""
-        document = dict(document) | {
-            name: float(document[name]) for name in _LIMITS if document.get(name) is not None
-        }
-        known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
-        lacking = [name for name in _REQUIRED if name not in known]
-        if lacking:
-            raise ValueError(f"the settings of the run lack the field {lacking[0]!r}")
-        return cls(**known)
 
 
 def check_precision(precision: float | None) -> None:

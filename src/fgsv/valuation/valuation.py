@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgsv.checks import check_type
+from fgsv.files import encode
 from fgsv.game import Game
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
-from fgsv.valuation.group_sums import compressed, group_sums
 from fgsv.valuation.intervals import bounds, t_quantile
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
@@ -48,40 +48,24 @@ class GroupValue:
 
 @dataclass(frozen=True, eq=False)
 class Valuation:
-    """Group values with their standard errors, and the player values they sum up.
+    """An estimate and the groups that it is about: their values, standard errors and shares follow.
 
-    `values` and `stderr` are (K,), or (K, q) for a game with q outputs; groups are in the order of `partition.names`.
-    `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact. Intervals hold it, the error of
-    the test rows (`test_rows`) if the game has folds of them, and the error of training seeds (`seed_noise`) if every
-    coalition was trained with its own.
+    Numbers of groups and players have a column for each output if the game names its outputs or has several of them.
     """
 
+    estimate: Estimate
+    """Of the stated outputs, with at most 64 deviations."""
     partition: Partition
-    values: Floats
-    stderr: Floats
-    total: Floats
-    """U(N) - U(0): a float, or (q,)."""
-    player_values: Floats | None
-    """(n,) or (n, q); `values` are their sums. None for methods that value one group at a time."""
-    deviations: NDArray[np.floating] | None
-    """(R, n, q): the variance of a weighted sum of players is the sum of squares of that sum in each deviation."""
-    degrees_of_freedom: float
-    method: str
+    ends: Floats
+    """U(0) and U(N): (2,), or (2, q)."""
     n_evaluations: int
     end: End
     """Why the run ended."""
     outputs: tuple[str, ...] | None = None
-    seed: int | None = None
-    exact: bool = False
-    """Whether every coalition was evaluated."""
-    efficient: bool = False
-    """Whether the values of all players sum to U(N) - U(0) by construction."""
-    grouped: bool = False
-    """Whether the players are themselves groups (GSV), which cannot be regrouped."""
-    ends: Floats | None = None
-    """U(0) and U(N): (2,), or (2, q)."""
     settings: RunSettings | None = None
     """What is needed to repeat the run; None if this was not a run."""
+    grouped: bool = False
+    """Whether the players are themselves groups (GSV), which cannot be regrouped."""
     failures: Failures | None = None
     """Evaluations that failed; None if none did."""
     weights: tuple[float, ...] | None = None
@@ -92,83 +76,96 @@ class Valuation:
     """False in a file saved before the requested payout, audit or report was done."""
     n_known: int = 0
     """Evaluations that were known before the run (`start=`) and used; `n_evaluations` does not count them."""
+    n_unfitted: int = 0
+    """Evaluations of coalitions that the model cannot be fitted to, which count like the empty one."""
     seed_noise: SeedNoise | None = None
     """The error of training seeds, if every coalition was trained with its own seed."""
     test_rows: TestRows | None = None
     """The error of the test rows; None if the game has no folds of them."""
-    n_unfitted: int = 0
-    """Evaluations of coalitions that the model cannot be fitted to, which count like the empty one."""
-    correction: float | None = None
-    """Of the default method: 0 if the values are predictions, 1 if what predictions miss is corrected, or between."""
 
     @classmethod
-    def of(
-        cls,
-        estimate: Estimate,
-        partition: Partition,
-        *,
-        game: Game,
-        method: str,
-        ends: Floats,
-        n_evaluations: int,
-        end: End,
-        seed: int | None = None,
-        settings: RunSettings | None = None,
-        failures: Failures | None = None,
-        is_estimate: bool = True,
-        n_known: int = 0,
-        n_unfitted: int = 0,
-    ) -> Valuation:
+    def of(cls, estimate: Estimate, partition: Partition, *, game: Game, ends: Floats, **record: Any) -> Valuation:
         """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q).
 
         Of games with folds of the test rows, the estimate has these as differences from the score (`as_differences`).
+        `record` are the fields that say how it was made.
         """
         estimate, ends, test_rows = _without_folds(estimate, ends, game)
-        single = game.outputs is None and ends.shape[1] == 1
-        total = ends[1] - ends[0]
-        if estimate.of_groups:
-            assert estimate.stderr is not None
-            values, stderr = estimate.values, estimate.stderr
-        else:
-            values, stderr = group_sums(
-                partition,
-                estimate.values,
-                estimate.deviations,
-                total=total if estimate.efficient else None,
-                exact=estimate.exact,
-            )
         outputs = game.outputs
-        if outputs is None and not single:
+        if outputs is None and ends.shape[1] > 1:
             outputs = tuple(map(str, range(ends.shape[1])))
-
-        def squeeze(array: Floats) -> Floats:
-            return array[..., 0] if single else array
-
         return cls(
-            partition=partition,
-            values=squeeze(values),
-            stderr=squeeze(stderr),
-            total=squeeze(total),
-            player_values=None if estimate.of_groups else squeeze(estimate.values),
-            deviations=compressed(estimate.deviations),
-            degrees_of_freedom=estimate.degrees_of_freedom,
-            method=method,
-            n_evaluations=n_evaluations,
-            end=end,
+            estimate.kept(partition),
+            partition,
+            ends[:, 0] if outputs is None else ends,
             outputs=outputs,
-            seed=seed,
-            exact=estimate.exact,
-            efficient=estimate.efficient,
             grouped=game.grouped_by is not None,
-            ends=squeeze(ends),
-            settings=settings,
-            failures=failures,
-            is_estimate=is_estimate,
-            n_known=n_known,
-            n_unfitted=n_unfitted,
-            correction=estimate.correction,
             test_rows=test_rows,
+            **record,
         )
+
+    def _squeezed(self, array: Floats) -> Floats:
+        """Return an array without its axis of outputs if there is one output without a name."""
+        return array[..., 0] if self.outputs is None else array
+
+    @cached_property
+    def values(self) -> Floats:
+        """(K,), or (K, q): the sums of the players' values, in the order of `partition.names`."""
+        return self._squeezed(self.estimate.values_of(self.partition, np.atleast_1d(self.total)))
+
+    @cached_property
+    def stderr(self) -> Floats:
+        """(K,), or (K, q): only the Monte Carlo error, NaN if the method cannot tell, 0 if exact.
+
+        Intervals hold it, the error of the test rows (`test_rows`) if the game has folds of them, and the error of
+        training seeds (`seed_noise`) if every coalition was trained with its own.
+        """
+        return self._squeezed(self.estimate.stderr_of(self.partition))
+
+    @property
+    def total(self) -> Floats:
+        """U(N) - U(0): a float, or (q,)."""
+        return self.ends[1] - self.ends[0]
+
+    @property
+    def player_values(self) -> Floats | None:
+        """(n,), or (n, q); None for methods that value one group at a time."""
+        return None if self.estimate.of_groups else self._squeezed(self.estimate.values)
+
+    @property
+    def deviations(self) -> NDArray[np.floating] | None:
+        """(R, n, q): the variance of a weighted sum of players is the sum over R of the squares of that sum."""
+        return self.estimate.deviations
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Of the t quantiles of intervals."""
+        return self.estimate.degrees_of_freedom
+
+    @property
+    def exact(self) -> bool:
+        """Whether every coalition was evaluated."""
+        return self.estimate.exact
+
+    @property
+    def efficient(self) -> bool:
+        """Whether the values of all players sum to U(N) - U(0) by construction."""
+        return self.estimate.efficient
+
+    @property
+    def correction(self) -> float | None:
+        """Of the default method: 0 if the values are predictions, 1 if what they miss is corrected, or between."""
+        return self.estimate.correction
+
+    @property
+    def method(self) -> str:
+        """The method that made the estimate, which may not be the one requested."""
+        return self.estimate.method or ("" if self.settings is None else self.settings.method)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the run; None if this was not a run."""
+        return None if self.settings is None else self.settings.seed
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -367,23 +364,15 @@ class Valuation:
             raise ValueError("combining needs player values with several outputs")
         q = len(self.outputs)
         weights = np.full(q, 1 / q) if weights is None else _as_weights(weights, self.outputs)
-        deviations = self.deviations
-        if deviations is not None:
-            ordinary = deviations.dtype == np.float32 and unit_of(weights[:, None])[0] == 1
-            deviations = (deviations @ weights.astype(np.float32 if ordinary else float))[..., None]
-        single = replace(
+        return replace(
             self,
-            player_values=self.player_values @ weights,
-            deviations=deviations,
-            total=np.asarray(self.total @ weights)[()],
+            estimate=self.estimate.combined(weights),
+            ends=np.array([each @ weights for each in self.ends]),
             outputs=None,
-            grouped=False,
-            ends=None if self.ends is None else self.ends @ weights,
             weights=tuple(weights.tolist()),
             seed_noise=None if self.seed_noise is None else self.seed_noise.combined(weights),
             test_rows=self._test_rows_of_sum(weights),
         )
-        return replace(single.regroup(self.partition), grouped=self.grouped)
 
     def _test_rows_of_sum(self, weights: Floats) -> TestRows | None:
         """Return the error of the test rows of a weighted sum of the outputs; None if it is not known."""
@@ -409,17 +398,26 @@ class Valuation:
                 f"method {self.method!r} values one group at a time and has no player values to regroup: "
                 "use the default method"
             )
-        n = len(self.player_values)
-        partition = Partition.of(groups, n)
-        values, stderr = group_sums(
-            partition,
-            self.player_values.reshape(n, -1),
-            self.deviations,
-            total=np.atleast_1d(self.total) if self.efficient else None,
-            exact=self.exact,
-        )
-        shape = (partition.n_groups, *self.player_values.shape[1:])
-        return replace(self, partition=partition, values=values.reshape(shape), stderr=stderr.reshape(shape))
+        partition = Partition.of(groups, len(self.player_values), self.partition.players)
+        return replace(self, partition=partition, estimate=replace(self.estimate, stderr=None))
+
+    def of_players(self) -> Valuation:
+        """Return the valuation in which each player is a group, by its own name if it has one."""
+        found = self.regroup(None)
+        names = self.partition.players
+        return found if names is None else replace(found, partition=replace(found.partition, names=names))
+
+    @property
+    def players(self) -> pd.DataFrame:
+        """A table: a row for each player (and output), with its name, group, value and standard error."""
+        import pandas as pd
+
+        partition = self.partition
+        frame = self.of_players().to_frame().rename(columns={"group": "name"})
+        groups = [partition.names[code] for code in partition.codes] if partition.is_disjoint else [None]
+        frame["group"] = pd.Series(groups * (len(frame) // len(groups)), dtype=object)
+        columns = ("name", "group", "output", "value", "stderr")
+        return frame[[name for name in columns if name in frame]]
 
     def to_frame(self, confidence: float = 0.95) -> pd.DataFrame:
         """Return a table: a row for each group (and output), with value, error and, where defined, share."""
@@ -459,7 +457,7 @@ class Valuation:
         return {
             "method": self.method,
             "n_evaluations": self.n_evaluations,
-            "end": self.end.to_dict(),
+            "end": encode(self.end),
             "total": np.asarray(self.total).tolist(),
             "exact": self.exact,
             "efficient": self.efficient,
@@ -505,12 +503,18 @@ def check_valuation(given: object) -> None:
 
 def some_outputs(valuation: Valuation, places: slice | list[int]) -> Valuation:
     """Return the valuation of the outputs at these places."""
-    names = ("values", "stderr", "total", "player_values", "deviations", "ends")
-    parts = {name: part[..., places] for name in names if (part := getattr(valuation, name)) is not None}
+    estimate = valuation.estimate.of_outputs(places)
     noise = None if valuation.seed_noise is None else valuation.seed_noise.of_outputs(places)
     outputs = tuple(np.array(valuation.outputs, dtype=object)[places])
     tested = valuation.test_rows.of_outputs(places) if valuation.test_rows and valuation.knows_test_rows else None
-    return replace(valuation, outputs=outputs, seed_noise=noise, test_rows=tested, **parts)
+    return replace(
+        valuation,
+        estimate=estimate,
+        ends=valuation.ends[..., places],
+        outputs=outputs,
+        seed_noise=noise,
+        test_rows=tested,
+    )
 
 
 def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estimate, Floats, TestRows | None]:
@@ -521,13 +525,9 @@ def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estima
     folds = slice(stated.stop, None)
     of_folds = as_differences(ends, game.n_folds, game.weights)[:, folds]
     n_outputs = 1 if game.weights is not None else stated.stop
-    parts = {
-        name: part for name in ("values", "deviations", "stderr") if (part := getattr(estimate, name)) is not None
-    }
     sampled = None if estimate.deviations is None else estimate.deviations[..., folds]
     found = TestRows.of(estimate.values[:, folds], sampled, of_folds, n_outputs)
-    kept = replace(estimate, **{name: part[..., stated] for name, part in parts.items()})
-    return kept, ends[:, stated], found
+    return estimate.of_outputs(stated), ends[:, stated], found
 
 
 def positive_total(total: Floats, outputs: Sequence[str] | None = None) -> Floats:

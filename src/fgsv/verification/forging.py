@@ -54,7 +54,7 @@ def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> 
     if within is None:
         return f"{unbounded}: the score has no range"
     if influence is None or values.shape[1] > 1 or not valuation.total > 0:
-        return f"{unbounded}: it is only computed for one output, the default method and up to 1,024 players"
+        return f"{unbounded}: it is only computed for one output and a game that the Gaussian process learns"
     moves = largest_moves(influence, values[2:, 0], *within) / float(valuation.total)
     words = [f"{forged:.0%} of them by {100 * moves[ceil(forged * len(moves)) - 1]:,.1f}" for forged in FORGED]
     fewest = int(np.searchsorted(moves, ONE_POINT)) + 1

@@ -147,8 +147,7 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
     seed = sealed.seal.seed(sealed.public)
     version = source.versions.get("fgsv")
     for name, stated, derived in (
-        ("seed", valuation.seed, seed),
-        ("settings.seed", settings.seed, seed),
+        ("seed", settings.seed, seed),
         ("settings.version", settings.version, version),
     ):
         if stated != derived:
@@ -162,7 +161,7 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
         found["groups"] = groups
     paid = result.payout
     if paid is not None:
-        found["policy"] = policy_of(paid.policy.clip, paid.policy.floor, paid.policy.cap, paid.currency)
+        found["policy"] = policy_of(**paid.terms.policy, currency=paid.currency)
         unit = smallest_unit(paid.currency, None)
         if paid.unit != unit:  # a run pays in these; larger ones would move money by rounding
             yield Difference("unit of the payout", paid.unit, unit)

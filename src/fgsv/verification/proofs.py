@@ -15,7 +15,7 @@ import numpy as np
 
 from fgsv.checks import check_type, whole_number
 from fgsv.evaluation.earlier_laws import laws_of_draws
-from fgsv.files import write_whole
+from fgsv.files import decode, decode_array, encode, encode_array, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
 from fgsv.results.merkle import Tree, root_by
@@ -72,21 +72,6 @@ class Picked:
         found = root_by(leaf(self.number, self.coalition, np.array(self.values)), self.number, n_records, self.path)
         return None if found is None else found.hex()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        path = [each.hex() for each in self.path]
-        return {"number": self.number, "coalition": self.coalition.hex(), "values": list(self.values), "path": path}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Picked:
-        """Read what `to_dict` returned."""
-        return cls(
-            int(document["number"]),
-            bytes.fromhex(document["coalition"]),
-            tuple(map(float, document["values"])),
-            tuple(map(bytes.fromhex, document["path"])),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Proof:
@@ -110,9 +95,9 @@ class Proof:
             "commitment": self.commitment,
             "root": self.root,
             "random": self.random,
-            "records": [each.to_dict() for each in self.records],
+            "records": encode(self.records),
             "statement": dict(self.statement),
-            "values": None if self.values is None else file.json_array(self.values),
+            "values": None if self.values is None else encode_array(self.values),
             "laws": None if self.laws is None else {str(number): law for number, law in self.laws.items()},
         }
         write_whole(path, json.dumps(document, ensure_ascii=False, allow_nan=False))
@@ -129,9 +114,9 @@ class Proof:
             str(document["commitment"]),
             str(document["root"]),
             str(document["random"]),
-            tuple(map(Picked.from_dict, document["records"])),
+            decode(tuple[Picked, ...], document["records"]),
             dict(document["statement"]),
-            None if values is None else file.read_array(values),
+            None if values is None else decode_array(values),
             None if laws is None else {int(number): dict(law) for number, law in laws.items()},
         )
 
@@ -195,4 +180,4 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> tuple[Records, dict[int, 
         forgotten = "players were forgotten, and their evaluations erased"
         why = forgotten if has_forgotten(game) else "is it another ledger?"
         raise WrongLedger(f"{ledger.path} does not have all the records that the run used: {why}") from None
-    return records, dict(ChainMap(*laws_of_draws(ledger, settings.to_dict())))
+    return records, dict(ChainMap(*laws_of_draws(ledger, encode(settings))))

@@ -138,7 +138,7 @@ def from_values(
             raise NotRecorded(f"the run needs more than the {len(values)} values in the proof")
         return np.array(found)
 
-    game = Game(answer, n_players, outputs, settings.fingerprint)
+    game = Game(answer, n_players, outputs, settings.fingerprint, weights=settings.weights, n_folds=settings.n_folds)
     return Evaluator(game, laws=laws, **_evaluated_as(settings))
 
 

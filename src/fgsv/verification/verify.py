@@ -22,24 +22,23 @@ from fgsv.verification.recorded_results import compare_with_record, longer_runs
 from fgsv.verification.replay import from_ledger, has_targets, recorded_game, repeat, was_regrouped
 
 RECOMPUTED = {
-    "method": "method",
-    "seed": "seed",
+    "method": "estimate.method",
     "n_evaluations": "n_evaluations",
     "outputs": "outputs",
-    "exact": "exact",
-    "efficient": "efficient",
-    "degrees_of_freedom": "degrees_of_freedom",
-    "info.failures": "failures",
-    "info.known": "n_known",
-    "values": "values",
-    "stderr": "stderr",
-    "total": "total",
+    "exact": "estimate.exact",
+    "efficient": "estimate.efficient",
+    "degrees_of_freedom": "estimate.degrees_of_freedom",
+    "failures": "failures",
+    "n_known": "n_known",
+    "values": "estimate.values",
+    "stderr": "estimate.stderr",
+    "total": "ends",
     "ends": "ends",
-    "player_values": "player_values",
-    "deviations": "deviations",
+    "player_values": "estimate.values",
+    "deviations": "estimate.deviations",
 }
-"""Fields of a file -> fields of a valuation that follow from the recorded utilities."""
-TEST_ROWS = "info.test_rows"
+"""What follows from the recorded utilities -> the field of a file that it is read from."""
+TEST_ROWS = "test_rows"
 """The field of the error of the test rows, which is recomputed part by part."""
 BY_OUTPUT = ("values", "stderr", "total", "ends", "player_values", "deviations")
 """Fields with an entry for each output, which may be of very different scales."""
@@ -91,11 +90,12 @@ def verify(
     found.to_the_bit = repeats_bits
     if not (repeats_bits or found):
         notes.append("the numbers agree but for rounding, which differs between processors")
-    checked = {*RECOMPUTED, TEST_ROWS, *(() if _end_is_free(valuation) else ("end",))}
+    checked = {*RECOMPUTED.values(), TEST_ROWS, *(() if _end_is_free(valuation) else ("end",))}
     altered = {name: said for name, said in altered.items() if name not in checked}
     on_trust = [name for name in on_trust if name not in checked]
     if was_regrouped(valuation):  # after the run: the ledger knows players, not providers
-        on_trust += [name for name in ("names", "groups") if altered.pop(name, None) is not None]
+        of_groups = ("partition.names", "partition.owners")
+        on_trust += [name for name in of_groups if altered.pop(name, None) is not None]
     found += [Difference(name, said, "different in the ledger") for name, said in altered.items()]
     found.on_trust, found.notes = tuple(on_trust), tuple(notes)
     return found
@@ -144,7 +144,7 @@ def _end_is_free(stated: Valuation) -> bool:
 def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[str] = ()) -> Iterator[Difference]:
     """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding."""
     slack = _slack(derived)
-    for field, name in RECOMPUTED.items():
+    for name, field in RECOMPUTED.items():
         ours, theirs = getattr(stated, name), getattr(derived, name)
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             by_output = stated.outputs is not None and name in BY_OUTPUT

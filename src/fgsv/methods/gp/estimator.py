@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ENDS_FIRST = 20
 """Up to so many players, coalitions of one player and of all but one come first."""
+ENDS_AFTER = 16
+"""With `unbiased`, they come after so many evaluations: what is drawn before leaves no values without draws."""
 FITS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16_384)
 """Counts of evaluations at which parameters are fitted; an estimate uses the last ones."""
 FRESH = 64
@@ -110,7 +112,8 @@ class GPEstimator:
     def _draw(self, rng: np.random.Generator, recorded: Mapping[str, Any] | None) -> Draws:
         n, done = self._target.n, self.n_evaluations
         wanted = round_end(done) - done
-        first, self._first = self._first[:wanted], self._first[wanted:]
+        first, rest = self._first[:wanted], self._first[wanted:]
+        self._first = rest
         kernel = self._kernel_of_draws(recorded)
         chosen = self._masks[:0, :n]
         begin, end, most_players = CHOSEN
@@ -119,12 +122,16 @@ class GPEstimator:
             among = None if recorded is None else _unpacked(recorded["chosen"], n)
             chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, self._costs, among)
         law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
-        draw = self._sampler.draw_independently if self._method.unbiased else self._sampler.draw
-        some, expected = draw(law, wanted - len(first) - len(chosen), rng)
+        count = wanted - len(first) - len(chosen)
+        if self._method.unbiased:
+            ends = n <= ENDS_FIRST and done >= ENDS_AFTER
+            some, expected = self._sampler.draw_independently(law, count, rng, ends=ends)
+        else:
+            some, expected = self._sampler.draw(law, count, rng)
         masks = np.concatenate([first, chosen, some])
 
         def follow(law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
-            self._first = np.concatenate([first, self._first])
+            self._first = np.concatenate([first, rest])  # a law that was refused may have undone it already
             self._sampler.release(masks[len(first) :])
             return self._draw(rng, law)
 

@@ -44,9 +44,10 @@ class Sampler:
         return new
 
     def release(self, masks: Masks) -> None:
-        """Forget known coalitions."""
+        """Forget coalitions, as far as they are known."""
+        known = np.array([key in self._seen for key in _keys(masks)], dtype=bool)
         self._seen.difference_update(_keys(masks))
-        self._known -= np.bincount(masks.sum(axis=1), minlength=self.target.n + 1)
+        self._known -= np.bincount(masks[known].sum(axis=1), minlength=self.target.n + 1)
 
     def law(self, scale: Floats, explore: float, costs: Floats) -> Floats:
         """Return (n + 1,): the part of each size in the next draws, a little of it whatever the scale says."""
@@ -82,10 +83,20 @@ class Sampler:
         sizes = np.minimum(np.searchsorted(np.cumsum(expected), places, side="right"), self.target.n - 1)
         return self._of_sizes(np.bincount(sizes, minlength=self.target.n + 1), rng), expected
 
-    def draw_independently(self, law: Floats, count: int, rng: np.random.Generator) -> tuple[Masks, Floats]:
-        """Draw with sizes that tell nothing of each other; those that would mostly be drawn are completed."""
+    def draw_independently(
+        self, law: Floats, count: int, rng: np.random.Generator, *, ends: bool
+    ) -> tuple[Masks, Floats]:
+        """Draw with sizes that tell nothing of each other; those that would mostly be drawn are completed.
+
+        With `ends`, coalitions of one player and of all but one come before all others.
+        """
         unknown = self.unknown
-        full = self._completed(law, count)
+        sizes = np.arange(len(law))
+        outer = ends & (unknown > 0) & ((sizes == 1) | (sizes == len(law) - 2))
+        if outer.any() and unknown[outer].sum() >= count:
+            law = np.where(outer, law, 0.0)
+            outer = np.zeros_like(outer)
+        full = self._completed(law, count, outer)
         left = count - round(float(unknown[full].sum()))
         open_law = np.where(full, 0.0, self.allocation(np.where(full, 0.0, law), left))
         expected = np.where(full, unknown, open_law)
@@ -95,10 +106,13 @@ class Sampler:
             open_law = np.where(numbers < unknown, open_law, 0.0)
         return self._of_sizes(numbers.astype(int), rng), expected
 
-    def _completed(self, law: Floats, count: int) -> Masks:
-        """Return (n + 1,): sizes of which more than half would be drawn, if enough draws are left for others."""
+    def _completed(self, law: Floats, count: int, full: Masks) -> Masks:
+        """Return (n + 1,): sizes of which more than half would be drawn, if enough draws are left for others.
+
+        Those that are `full` are completed in any case.
+        """
         unknown = self.unknown
-        full = np.zeros(len(law), dtype=bool)
+        full = full.copy()
         while (open_law := np.where(full, 0.0, law)).any():
             left = count - unknown[full].sum()
             part = left * open_law / open_law.sum() / np.maximum(unknown, 1.0)

@@ -1,39 +1,111 @@
-"""Policies: how values become money. Only the linear one is proof against splitting."""
+"""Terms: how much is split, and how values become money. Only linear terms are proof against splitting."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgsv.payout.money import Amount, Money, amounts_for, read_amount, read_money, smallest_unit
 from fgsv.types import Floats
+from fgsv.valuation import Valuation
+
+if TYPE_CHECKING:
+    from fgsv.payout.splitting import Payout
 
 
-@dataclass(frozen=True)
-class Policy:
-    """How values become shares. The default is linear, the only policy that is proof against splitting.
+@dataclass(frozen=True, init=False)
+class Terms:
+    """What to split, and how, as Decimals in whole units: read when made, checked before the first evaluation.
 
-    `clip` sets negative values to zero and renormalises; `floor` and `cap` bound each payment, and what they move
-    is made up in proportion by those in between. Each of them makes it matter how a provider is cut into groups.
+    By default a group is paid value / total, which alone is proof against splitting. `clip` sets negative values to
+    zero and renormalises; `floor` and `cap` bound each payment, and what they move is made up in proportion by those
+    in between. Each of these makes it matter how a provider is cut into groups.
+
+    >>> terms = Terms("100000", "EUR", cap=40_000)
+    >>> terms.cap, terms.describe()
+    (Decimal('40000.00'), 'linear, value over total, at most 40000.00 each (not faithful)')
     """
 
-    clip: bool = False
-    floor: Decimal | None = None
-    """Smallest payment to any group, in money."""
-    cap: Decimal | None = None
-    """Largest payment to any group, in money."""
+    amount: Decimal | tuple[Decimal, ...] | Mapping[str, Decimal]
+    """For one output; or for each, in their order or by name."""
+    currency: str
+    clip: bool
+    floor: Decimal | None
+    """Smallest payment to any group."""
+    cap: Decimal | None
+    """Largest payment to any group."""
+    pay_anyway: bool
+    """Pay despite any objections."""
+    unit: Decimal
+    """The smallest unit of the currency; required for a code that no currency has."""
+
+    def __init__(
+        self,
+        amount: Amount,
+        currency: str = "EUR",
+        clip: bool = False,
+        floor: Money | None = None,
+        cap: Money | None = None,
+        pay_anyway: bool = False,
+        unit: Money | None = None,
+    ) -> None:
+        smallest = smallest_unit(currency, unit)
+        read = {
+            "amount": read_amount(amount, smallest),
+            "currency": currency,
+            "clip": clip,
+            "floor": None if floor is None else read_money(floor, smallest, "floor"),
+            "cap": None if cap is None else read_money(cap, smallest, "cap"),
+            "pay_anyway": pay_anyway,
+            "unit": smallest,
+        }
+        for name, each in read.items():
+            object.__setattr__(self, name, each)
+
+    def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> tuple[Decimal, ...]:
+        """Return the amount for each output, or raise an error if the terms cannot be met, whatever the values."""
+        amounts = amounts_for(outputs, self.amount)
+        whole, floor, cap = sum(amounts, Decimal(0)), self.floor, self.cap
+        if whole <= 0:
+            raise ValueError(f"the amount must be positive, got {whole} {self.currency}")
+        if floor is not None and floor < 0:
+            raise ValueError(f"the floor must not be negative, got {floor}")
+        if floor is not None and cap is not None and floor > cap:
+            raise ValueError(f"the floor {floor} is above the cap {cap}")
+        if floor is not None and (least := floor * n_groups) > whole:
+            raise ValueError(
+                f"a floor of {floor} for each of {n_groups} groups is {least}, more than {whole}: lower it"
+            )
+        if cap is not None and cap * n_groups < whole:
+            raise ValueError(
+                f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in total: raise the cap"
+            )
+        return amounts
+
+    def split(self, valuation: Valuation, confidence: float = 0.95) -> Payout:
+        """Split the amount by a valuation, or raise `PayoutRefused`."""
+        from fgsv.payout.splitting import pay
+
+        return pay(self, valuation, confidence)
 
     @property
     def is_faithful(self) -> bool:
-        """Whether no group can gain by splitting, merging or renaming under this policy."""
+        """Whether no group can gain by splitting, merging or renaming under these terms."""
         return not self.clip and self.floor is None and self.cap is None
 
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The arguments that say how values become payments."""
+        return {"clip": self.clip, "floor": self.floor, "cap": self.cap}
+
     def within(self, payment: Decimal) -> Decimal:
-        """Return a bound of an interval, moved to the nearest payment that the policy allows."""
+        """Return a bound of an interval, moved to the nearest payment that the terms allow."""
         if payment.is_nan():
             return payment
         least = self.floor if self.floor is not None else Decimal(0) if self.clip else None
@@ -42,7 +114,7 @@ class Policy:
         return payment if self.cap is None else min(payment, self.cap.quantize(payment))
 
     def describe(self) -> str:
-        """Describe the policy in words."""
+        """Describe in words how values become payments."""
         words = ["negative values count as zero" if self.clip else "linear, value over total"]
         if self.floor is not None:
             words.append(f"at least {self.floor} each")
@@ -51,44 +123,30 @@ class Policy:
         return ", ".join(words) + ("" if self.is_faithful else " (not faithful)")
 
 
-def check_bounds(policy: Policy, whole: Decimal, n_groups: int) -> None:
-    """Raise an error if floor and cap cannot be met, whatever the values."""
-    floor, cap = policy.floor, policy.cap
-    if floor is not None and floor < 0:
-        raise ValueError(f"the floor must not be negative, got {floor}")
-    if floor is not None and cap is not None and floor > cap:
-        raise ValueError(f"the floor {floor} is above the cap {cap}")
-    if floor is not None and floor * n_groups > whole:
-        least = floor * n_groups
-        raise ValueError(f"a floor of {floor} for each of {n_groups} groups is {least}, more than {whole}: lower it")
-    if cap is not None and cap * n_groups < whole:
-        raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in total: raise the cap")
-
-
-def apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:
+def apply(terms: Terms, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:
     """Return the exact payments for (K, q) values, before rounding, as fractions."""
     parts = [Fraction(0)] * len(values)
     for output, (amount, total) in enumerate(zip(amounts, scale, strict=True)):
         column = [Fraction(float(value)) for value in values[:, output]]
-        if policy.clip:
+        if terms.clip:
             column = [max(value, Fraction(0)) for value in column]
             total = sum(column, Fraction(0))
             if total == 0:
                 raise ValueError("every value is negative or zero, so nothing is left to share after clipping")
         parts = [part + Fraction(amount) * value / total for part, value in zip(parts, column, strict=True)]
-    if policy.floor is None and policy.cap is None:
+    if terms.floor is None and terms.cap is None:
         return parts
-    return _bounded(parts, policy, sum((Fraction(amount) for amount in amounts), Fraction(0)))
+    return _bounded(parts, terms, sum((Fraction(amount) for amount in amounts), Fraction(0)))
 
 
-def _bounded(parts: list[Fraction], policy: Policy, whole: Fraction) -> list[Fraction]:
+def _bounded(parts: list[Fraction], terms: Terms, whole: Fraction) -> list[Fraction]:
     """Return the parts within floor and cap, positive ones scaled by one common factor so that they sum to `whole`.
 
     The sum is piecewise linear and rises with the factor; its kinks are where a part meets a bound.
     Between the two kinks that enclose the answer, it is solved exactly.
     """
-    floor = None if policy.floor is None else Fraction(policy.floor)
-    cap = None if policy.cap is None else Fraction(policy.cap)
+    floor = None if terms.floor is None else Fraction(terms.floor)
+    cap = None if terms.cap is None else Fraction(terms.cap)
 
     def at(factor: Fraction) -> list[Fraction]:
         scaled = [part * factor if part > 0 else part for part in parts]
@@ -110,7 +168,7 @@ def _bounded(parts: list[Fraction], policy: Policy, whole: Fraction) -> list[Fra
     high = total(right)
     if high == low:
         raise ValueError(
-            f"with at most {policy.cap} each only {float(low):.2f} of {float(whole):.2f} can be paid: raise the cap"
+            f"with at most {terms.cap} each only {float(low):.2f} of {float(whole):.2f} can be paid: raise the cap"
         )
     return at(left + (right - left) * (whole - low) / (high - low))
 
@@ -123,7 +181,7 @@ class Scenarios:
     can be computed alone.
     """
 
-    policy: Policy
+    terms: Terms
     amounts: Floats
     """(q,)"""
     totals: Floats
@@ -132,15 +190,13 @@ class Scenarios:
     """(m,) by which positive parts are scaled to meet floor and cap."""
 
     @classmethod
-    def settle(
-        cls, policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]
-    ) -> Scenarios:
+    def settle(cls, terms: Terms, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> Scenarios:
         """Settle what depends on all groups, from (m, K, q) scenarios of the values."""
         totals = np.array([float(total) for total in scale])
-        if policy.clip:
+        if terms.clip:
             totals = np.maximum(np.maximum(values, 0).sum(axis=1), 1e-300)[:, None, :]
-        found = cls(policy, np.array([float(amount) for amount in amounts]), totals, None)
-        if policy.floor is None and policy.cap is None:
+        found = cls(terms, np.array([float(amount) for amount in amounts]), totals, None)
+        if terms.floor is None and terms.cap is None:
             return found
         parts, whole = found.parts(values), float(sum(amounts, Decimal(0)))
         low, high = np.zeros(len(parts)), np.full(len(parts), 1e6)
@@ -160,14 +216,14 @@ class Scenarios:
 
     def parts(self, values: Floats) -> Floats:
         """Return the (m, k) parts of (m, k, q) values, before floor and cap."""
-        if self.policy.clip:
+        if self.terms.clip:
             values = np.maximum(values, 0)
         return (values / self.totals) @ self.amounts
 
     def bounded(self, parts: Floats, factors: Floats) -> Floats:
         """Return (m, k) parts within floor and cap, the positive ones scaled by their scenario's factor."""
-        floor = -np.inf if self.policy.floor is None else float(self.policy.floor)
-        cap = np.inf if self.policy.cap is None else float(self.policy.cap)
+        floor = -np.inf if self.terms.floor is None else float(self.terms.floor)
+        cap = np.inf if self.terms.cap is None else float(self.terms.cap)
         return np.clip(np.where(parts > 0, parts * factors[:, None], parts), floor, cap)
 
     def payments(self, values: Floats) -> Floats:
