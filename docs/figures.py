@@ -1,13 +1,7 @@
-"""Draw the figures of the documentation: `python docs/figures.py`; with `report`, take the picture of a report.
-
-The picture needs chromium and playwright, and takes a minute.
-"""
+"""Draw the figures of the documentation: `python docs/figures.py`. `tools/screenshots.py` takes that of a report."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -76,28 +70,7 @@ def draw_one_sample() -> Figure:
     return figure
 
 
-def photograph_report(path: Path) -> None:
-    """Value the ten hospitals of `fgsv demo`, open the report, and save a picture of its first screen."""
-    from playwright.sync_api import sync_playwright
-
-    from fgsv.cli.hospitals import write
-    from fgsv.payout import Terms
-    from fgsv.pipeline import value_data
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as runner:
-        hospitals, test = write(Path(folder), 0)
-        table = fgsv.open_table(hospitals, group="hospital", target="diagnosis", test=test, metric="accuracy")
-        value_data(table, budget=8_000, payout=Terms("100000"), out=folder)
-        browser = runner.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1000, "height": 800})
-        page.goto((Path(folder) / "report.html").as_uri())
-        page.screenshot(path=path)
-        browser.close()
-
-
-if __name__ == "__main__" and sys.argv[1:] == ["report"]:
-    photograph_report(FOLDER / "report.png")
-elif __name__ == "__main__":
+if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, figure in (("split", draw_split()), ("one-sample", draw_one_sample())):
         figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})

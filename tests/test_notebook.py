@@ -15,13 +15,14 @@ import pytest
 
 import fgsv
 from fgsv import planning
-from fgsv.audit import Audit, Section
+from fgsv.audit import Audit
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.workers import Workers
 from fgsv.results import Result, compare_results
 from fgsv.running import bar, first_cost
 from fgsv.running.stopping import MaxSeconds
 from fgsv.running.targets import Precision
+from fgsv.valuation.display import Section
 
 HOSTILE = "<script>alert('1 & 2')</script>"
 
@@ -52,7 +53,10 @@ def test_a_result_says_what_was_paid_and_what_went_wrong(result):
         fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], method="permutation", budget=1000, seed=0
     )
     warned = Result(result, own_warnings=(HOSTILE,), errors=(OSError("the disk is full"),))
-    paid, refused = (warned.paid_by(fgsv.payout.Terms(100)), Result(wide).paid_by(fgsv.payout.Terms(100)))
+    paid, refused = (
+        warned.paid_by(fgsv.payout.Terms(100)),
+        Result(replace(wide, finished=False)).paid_by(fgsv.payout.Terms(100)),
+    )
     for text, escaped in ((repr(paid), HOSTILE), (paid._repr_html_(), escape(HOSTILE))):
         assert "verdict: settled" in text
         assert "failed: the disk is full" in text

@@ -133,7 +133,7 @@ def test_units_of_currencies():
 
 def test_a_small_unit_is_written_with_all_its_digits():
     paid = payout.split(valuation_of([1, 1, 1]), 1, "BTC", unit="0.00000001")
-    assert paid.notes[-1] == "rounding to 0.00000001 BTC moves each part by less than that"
+    assert paid.notes[-1] == "payments are rounded to 0.00000001 BTC and add up to exactly 1.00000000 BTC"
     with pytest.raises(ValueError, match=r"smallest unit of the currency, 0\.00000001$"):
         payout.split(valuation_of([1, 1]), "0.000000001", "BTC", unit="0.00000001")
 

@@ -9,11 +9,11 @@ import pytest
 from test_payout import one_at_a_time, valuation_of
 
 import fgsv
-from fgsv.audit import close_calls
 from fgsv.files import decode, encode
-from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
-from fgsv.results import Result
-from fgsv.valuation import t_quantile
+from fgsv.payout import Doubt, PayoutRefused, Terms, split
+from fgsv.results import Decision, Result, Verdict, verdict
+from fgsv.results.verdicts import _to_halve
+from fgsv.valuation import End, Reason, t_quantile
 from fgsv.valuation.test_rows import TestRows
 
 QUANTILE = float(t_quantile(0.95, 31))
@@ -64,7 +64,7 @@ def test_a_payment_unknown_by_a_tenth_is_refused(half_width, refused):
 
 
 def test_a_small_error_is_not_called_none():
-    assert "known to within 0.003% at" in str(verdict(with_error([0.6, 0.4], 0.00003)))
+    assert "known to within ± 0.003% at" in str(verdict(with_error([0.6, 0.4], 0.00003)))
 
 
 def test_the_evaluations_needed_are_those_of_the_square_root_law():
@@ -75,7 +75,7 @@ def test_the_evaluations_needed_are_those_of_the_square_root_law():
     with pytest.raises(PayoutRefused) as error:
         split(wide, 100)
     worst = float((wide.half_width() / wide.total).max())
-    assert error.value.objections[0].evaluations == pytest.approx(200 * (worst / 0.1) ** 2, rel=0.05)
+    assert error.value.objections[0].evaluations == pytest.approx(200 * (worst / 0.1) ** 2, rel=0.1)
 
 
 def test_a_payment_of_more_than_all_is_refused_and_a_policy_without_charges_is_not():
@@ -85,8 +85,9 @@ def test_a_payment_of_more_than_all_is_refused_and_a_policy_without_charges_is_n
     [objection] = error.value.objections
     assert (objection.doubt, objection.groups, objection.evaluations) == (Doubt.MORE_THAN_ALL, ("0",), None)
     assert verdict(valuation).decision is Decision.UNRESOLVABLE
-    assert verdict(valuation, linear=False).decision is Decision.SETTLED
-    assert split(valuation, "100.00", clip=True).payments == (100, 0)
+    clipped = split(valuation, "100.00", clip=True)
+    assert clipped.payments == (100, 0)
+    assert verdict(valuation, paid=clipped).decision is Decision.SETTLED
     assert split(valuation, "100.00", pay_anyway=True).payments == (150, -50)
     # where the interval reaches below the amount, more evaluations may decide it
     uncertain = with_error([3, 0.1, -0.2], 0.05)
@@ -99,7 +100,7 @@ def test_a_payment_of_more_than_all_is_refused_and_a_policy_without_charges_is_n
 @pytest.mark.parametrize(("noise", "is_noise"), [(0.1, False), (9.9, False), (10.1, True)])
 def test_a_total_within_the_noise_of_the_test_rows_is_not_shared(noise, is_noise):
     valuation = with_test_rows(with_error([6, 3, 1], 0.02), noise, 0.0)
-    assert ("other test rows could reverse it" in verdict(valuation).detail) == is_noise
+    assert ("other test rows could reverse it" in verdict(valuation).known) == is_noise
     found = split(valuation, 100, pay_anyway=True).objections
     noisy = [each for each in found if each.doubt is Doubt.WITHIN_NOISE]
     assert [(each.evaluations, each.groups) for each in noisy] == [(None, ())] * is_noise
@@ -116,7 +117,8 @@ def test_what_the_test_rows_leave_no_evaluations_remove(half_width, decision):
         assert found.half_width > half_width
         assert split(valuation, 100).objections == ()
         return
-    assert "the choice of test rows alone leaves the widest share" in found.detail
+    assert "known to within ± 11%" in found.known
+    assert found.made_of.endswith("4.2 times the test rows would halve it")
     with pytest.raises(PayoutRefused) as error:
         split(valuation, 100)
     assert [(each.doubt, each.evaluations) for each in error.value.objections] == [(Doubt.TOO_WIDE, None)]
@@ -125,10 +127,10 @@ def test_what_the_test_rows_leave_no_evaluations_remove(half_width, decision):
 def test_without_the_error_of_test_rows_nothing_is_called_certain():
     exact = fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])
     for valuation in (exact, with_error([6, 3, 1], 0.02)):
-        assert verdict(valuation).detail.endswith("(Monte Carlo error only)")
+        assert "(Monte Carlo error only)" in verdict(valuation).known
         assert "intervals hold the Monte Carlo error only, not that of the test rows" in split(valuation, 100).notes
     known = with_test_rows(with_error([6, 3, 1], 0.02), 0.1, 0.0)
-    assert "Monte Carlo" not in verdict(known).detail + repr(split(known, 100))
+    assert "Monte Carlo" not in verdict(known).known + repr(split(known, 100))
 
 
 @pytest.mark.parametrize("terms", [{}, {"floor": 5}])
@@ -147,26 +149,79 @@ def test_a_second_objection_begins_a_sentence():
     assert ". Also, all the data together" in str(error.value)
 
 
-def test_the_order_of_neighbours_is_undecided_unless_they_are_equal():
+def test_close_neighbours_leave_a_verdict_settled_and_are_named():
     near = verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.05))
-    assert (near.decision, near.between) == (Decision.UNDECIDED, (("a", "d"),))
-    assert near.evaluations == 2**4
+    assert (near.decision, near.between) == (Decision.SETTLED, (("a", "d"),))
+    assert near.ranking == "the order is uncertain between a and d"
+    assert near.ranking not in str(near)
     # the difference, 4 - 3.9, has a half-width of 2 * 0.012 * 9.9: less than a tenth of an equal part
-    assert verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.012)).decision is Decision.SETTLED
+    assert verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.012)).between == ()
 
 
-def test_each_number_of_evaluations_names_its_question():
+def test_the_evaluations_that_settle_a_verdict_are_those_that_a_refusal_names():
     few = with_error([4.0, 1.0, 1.0, 3.9], 0.16)
     many = fgsv.Partition.of([*"abcd" * 8])  # with 32 players, 2^n is no limit
     values, deviations = np.tile(few.estimate.values, (8, 1)) / 8, np.tile(few.deviations, (1, 8, 1)) / 8
     wide = replace(few, partition=many, estimate=replace(few.estimate, values=values, deviations=deviations))
     found = verdict(wide)
-    assert "to know every share to within 10%: about 2,600 evaluations" in found.detail
-    # the difference has twice the half-width, and is decided by a tenth of an equal part: (0.32 / 0.025)^2 is 164
-    assert "to know the order, or that they are about equal: about 200,000 evaluations" in found.detail
-    assert found.evaluations == 200_000
+    assert (found.decision, found.evaluations) == (Decision.UNDECIDED, 2600)
+    assert "known to within ± 16% at 95% confidence (Monte Carlo error only). About 2,600 evaluations" in found.known
+    assert found.made_of == "all of it is from evaluations; about 4,000 evaluations would halve it"
     with pytest.raises(PayoutRefused, match="every payment to within a tenth of the amount: about 2,600 evaluations"):
         split(wide, 100)
+
+
+def test_the_error_is_split_into_its_causes_and_what_halves_it_does():
+    for sampled, tested in ((0.02, 0.05), (0.05, 0.02), (0.04, 0.04)):
+        valuation = with_test_rows(with_error([6, 3, 1], sampled), 0.0, 10 * tested)
+        found = verdict(valuation)
+        assert found.by_cause["the choice of test rows"] == pytest.approx(tested)
+        assert sum(part**2 for part in found.by_cause.values()) == pytest.approx(found.half_width**2)
+        factors = _to_halve(found.by_cause)
+        halved = sum(part**2 / factors.get(name, 1.0) for name, part in found.by_cause.items())
+        assert halved == pytest.approx(sum(part**2 for part in found.by_cause.values()) / 4)
+        assert max(factors.values()) <= 8
+
+
+def asked_for(valuation, precision, end):
+    """Return the valuation of a run that was asked for a precision and ended so."""
+    settings = replace(fgsv.value(fgsv.games.Airport([1, 2, 3]), precision=0.5).settings, precision=precision)
+    return replace(valuation, settings=settings, end=End(end, "it ended"))
+
+
+def test_a_precision_that_was_missed_is_not_paid():
+    missed = asked_for(with_error([6, 3, 1], 0.036), 0.01, Reason.TIME)
+    paid = split(missed, 100_000, pay_anyway=True)
+    found = verdict(missed, paid=paid)
+    assert found.decision is Decision.UNDECIDED
+    assert "payments are known to within ± 3,600 EUR (3.6%) at 95% confidence" in found.known
+    assert "you asked evaluations for 1%, and they reached only 3.6%" in found.known
+    with pytest.raises(PayoutRefused, match=r"were to know every share to within 1.00%, and know it to 3.60%; to re"):
+        split(missed, 100)
+    [objection] = paid.objections
+    assert (objection.doubt, objection.evaluations) == (Doubt.MISSED, 2**3)
+    for reached in (
+        asked_for(with_error([6, 3, 1], 0.009), 0.01, Reason.TIME),
+        replace(missed, end=End(Reason.TARGET)),
+    ):
+        assert split(reached, 100).objections == ()
+        assert "you asked for 1%" in verdict(reached).known
+    # the error of the test rows is not what evaluations were asked for
+    tested = asked_for(with_test_rows(with_error([6, 3, 1], 0.009), 0.0, 0.5), 0.01, Reason.TARGET)
+    assert split(tested, 100).objections == ()
+    assert verdict(tested).known.endswith("you asked for 1%, which the evaluations reached")
+
+
+@pytest.mark.parametrize("interrupted", [True, False], ids=["run", "audit"])
+def test_what_was_not_finished_is_not_paid(interrupted):
+    whole = with_error([6, 3, 1], 0.01)
+    valuation = replace(whole, end=End(Reason.INTERRUPTED)) if interrupted else replace(whole, finished=False)
+    unpaid = Result(valuation).paid_by(Terms(100)).unpaid
+    assert [each.doubt for each in unpaid.objections] == [Doubt.UNFINISHED]
+    assert "run the same command again" in str(unpaid)
+    found = verdict(valuation)
+    assert (found.decision, "run the same command again" in found.known) == (Decision.UNDECIDED, True)
+    assert Result(valuation).paid_by(Terms(100, pay_anyway=True)).payout.objections == unpaid.objections
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
@@ -179,16 +234,15 @@ def test_a_verdict_does_not_depend_on_the_scale_of_utilities(scale):
         verdict(fgsv.value(fgsv.Game(game, 24), groups, budget=60, seed=1))
         for game in (roots, lambda masks: scale * roots(masks))
     )
-    assert len(plain.between) == 3
+    assert plain.half_width > 0
     assert str(scaled) == str(plain)
 
 
 def test_neighbours_of_a_method_that_values_one_group_at_a_time_can_be_uncertain_too():
     alone = valuation_of([1.05, 1.0, 0.5])
     known, vague = (one_at_a_time(alone, [error, error, 0.01]) for error in (0.01, 0.05))
-    assert (verdict(known).decision, close_calls(known)) == (Decision.SETTLED, [])
-    assert (verdict(vague).decision, verdict(vague).between) == (Decision.UNDECIDED, (("0", "1"),))
-    assert "0 and 1" in close_calls(vague)[0]
+    assert verdict(known).between == ()
+    assert verdict(vague).between == (("0", "1"),)
 
 
 def test_errors_that_nobody_knows_are_undecided_and_no_objection():
@@ -210,7 +264,7 @@ def test_several_outputs_are_judged_together():
     deviations[0] = [[0.9, 0.5], [-0.9, -0.5]]
     both = valuation_of([[2.0, 1.2], [1.0, 1.0]], deviations=deviations, outputs=("red", "blue"))
     assert verdict(both).between == (("0", "1"),)  # named once
-    assert verdict(both).detail.count("0 and 1") == 1
+    assert verdict(both).ranking.count("0 and 1") == 1
 
 
 def test_verdicts_and_refusals_are_documents():

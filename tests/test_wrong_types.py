@@ -65,9 +65,8 @@ WITH_VALUATION = {
     "verify": lambda wrong: fgsv.verify(wrong, "run.db"),
     "split": lambda wrong: payout.split(wrong, 100),
     "royalty_shares": payout.royalty_shares,
-    "verdict": payout.verdict,
+    "verdict": results.verdict,
     "audit": lambda wrong: audit.audit(fgsv.games.Airport([1, 2]), wrong),
-    "close_calls": audit.close_calls,
     "policy_gains": lambda wrong: audit.policy_gains(wrong, 100),
     "render": report.render,
 }
@@ -208,7 +207,6 @@ NAMED = [
     (lambda: copies(tolerance=-1), "tolerance must be a number of standard deviations, 0 or more; got -1"),
     (lambda: audit.find_passages("text", ["a"]), "texts must be a list of texts, got the text 'text'"),
     (lambda: audit.find_passages([3], ["a"]), "expected a list of texts as texts, got int"),
-    (lambda: audit.close_calls(VALUED_ROOTS, most="x"), "most must be a whole number, got 'x'"),
     (lambda: audit.with_precedence(ROOTS, 3), "origin must give, for each row"),
     (lambda: shells(parts=3), "parts must be numbers of companies, 2 or more, such as [2, 3, 5], got 3"),
     (lambda: shells(ways="evenly"), "ways must be a list of kinds of splits, got the text 'evenly'"),

@@ -12,7 +12,6 @@ import fgsv
 from benchmarks import innocents
 from fgsv.audit import (
     audit,
-    close_calls,
     find_copies,
     least_budget,
     policy_gains,
@@ -180,12 +179,6 @@ def test_gains_are_differences_of_payouts_and_cost_no_intervals(game, policy, mo
     gains = policy_gains(valuation, "1000.00", parts=[2], groups=[0], **policy)
     [gain] = gains.loc[gains["way"] == "evenly", "gain"]
     assert gain == parts[0] + parts[1] - whole[0]
-
-
-def test_close_calls_are_named(game):
-    rough = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=130)
-    assert "and" in close_calls(rough)[0]
-    assert close_calls(fgsv.exact(game, LABELS)) == []
 
 
 def market(seed=0):

@@ -1,25 +1,26 @@
 """Tables in the terminal: nothing is lost, however narrow it is, and the verdict comes first."""
 
+import numpy as np
 import pandas as pd
 import pytest
+from rich.cells import cell_len
 
 import fgsv
 from fgsv.audit import Audit
 from fgsv.cli import console
 from fgsv.cli.console import show
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.results import Result
+from fgsv.results.scores_without import scores_without_each
+from fgsv.valuation.display import Section
 
-NAMES = ["north", "Clinic Birch", "日本"]
-NUMBERS = {
-    "players": [27, 25, 16],
-    "value": [0.05925, 0.1659, -0.03575],
-    "stderr": [0.09791, 0.1037, 0.08184],
-    "share": [0.1909, 0.5344, -0.1152],
-    "share_low": [-0.4553, -0.15, -0.6554],
-    "share_high": [0.8372, 1.2188, 0.425],
-    "without": [0.8276, 0.7931, 0.8276],
-}
-CELLS = ["0.05925", "-0.03575", "0.1037", "53.44%", "-15.00% to 121.88%", "± stderr", "score without", "0.7931"]
+NAMES = ("north", "Clinic Birch of the far north", "日本")
+SECTION = Section(
+    "Payments",
+    ("Amount: 100.00 EUR.",),
+    ("provider", "payment", "interval", "players"),
+    tuple(zip(NAMES, ("99.00", "-15.00", "16.00"), ("-45.53 to 83.72", "-1.00 to 2.00", ""), "123", strict=True)),
+)
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
@@ -28,31 +29,50 @@ def test_no_name_and_no_digit_is_lost_in_a_narrow_terminal(columns, monkeypatch,
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal
     monkeypatch.setenv("NO_COLOR", "1")
-    show(pd.DataFrame({"group": NAMES, **NUMBERS}))
+    show(SECTION)
     shown = capsys.readouterr().out.replace("\x1b[1m", "").replace("\x1b[0m", "")
-    lines = shown.splitlines()
-    assert all(cell in shown for cell in CELLS)
-    assert all(word in shown for name in NAMES for word in name.split())
-    if columns >= 80:  # the usual width: one line for each of these rows, and one more for a name of two words
-        assert max(map(len, lines)) <= columns
+    words = shown.split()
+    assert all(word in words for row in (SECTION.columns, *SECTION.rows) for cell in row for word in cell.split())
+    assert all(cell in shown for row in SECTION.rows for cell in row[1:])  # numbers are on one line
+    if columns >= 60:
+        assert max(map(cell_len, shown.splitlines())) <= columns
 
 
 def test_large_values_are_written_without_powers_of_ten(capsys):
-    show(pd.DataFrame({"group": ["a"], "value": [52345.6], "stderr": [12345.6], "without": [-1234567.8]}))
+    show(pd.DataFrame({"game": ["a"], "evaluations": [52345], "value": [-1234567.8]}))
     shown = capsys.readouterr().out
-    assert all(cell in shown for cell in ("52346", "12346", "-1234568"))
+    assert all(cell in shown for cell in ("52,345", "-1234568"))
 
 
-def test_the_verdict_stands_under_the_shares_and_an_audit_names_how_a_split_was_found(monkeypatch):
-    said = []
-    monkeypatch.setattr(console, "say", said.append)
-    monkeypatch.setattr(console, "show", lambda frame, *_, **__: said.append(frame))
-    gsv = pd.DataFrame({"group": ["a"], "share": [0.5], "gsv_share": [0.4], "gsv_half_width": [0.0]})
+def test_a_result_begins_with_its_verdict_and_an_audit_names_how_a_split_was_found(capsys):
+    gsv = pd.DataFrame({"group": ["a"], "share": [0.5], "gsv_share": [0.4], "gsv_half_width": [0.01]})
     gains = {"parts": [2], "gain": [0.1], "gain_low": [0.05], "gain_high": [0.15]}
     audit = Audit(gsv, pd.DataFrame({"group": ["a"], "way": ["found by search"], **gains}))
     exact = fgsv.exact(fgsv.games.Airport([1, 2]), ["a", "b"])
-    console.show_result(Result(exact, audit=audit))
-    shares, verdict, attacks, *_ = said
-    assert list(shares["group"]) == ["a", "b"]
-    assert verdict.startswith("verdict: ")
-    assert list(attacks["way"]) == ["found by search"]
+    console.show_result(Result(exact, audit=audit, errors=(OSError("the disk is full"),)))
+    tables, notes = capsys.readouterr()
+    assert notes.startswith("verdict: settled: shares are exact (Monte Carlo error only)\n")
+    assert "disk" not in notes  # the command ends with it
+    rows = [" ".join(line.split()) for line in tables.splitlines()]
+    assert rows.index("b 75.00% 75.00% to 75.00% 1 1.5 0") < rows.index("a 25.00% 25.00% to 25.00% 1 0.5 0")
+    assert "a 50.00% 40.00% ± 1.00% found by search, into 2 5.00% to 15.00%" in rows
+
+
+@pytest.mark.parametrize("outputs", [None, ("red", "blue")])
+def test_a_terminal_shows_both_scores_and_the_facts_of_each_provider_by_value(capsys, outputs):
+    worth = np.array([1.0, 3.0, 2.0])[:, None] * [1.0, 10.0][: len(outputs or "1")]
+    valuation = fgsv.exact(fgsv.Game(lambda masks: masks @ worth, 3, outputs=outputs), ["low", "high", "mid"])
+    access = Evaluator(fgsv.Game(lambda masks: masks @ worth, 3, outputs=outputs))
+    with access:
+        scores = scores_without_each(access, valuation.partition)
+    facts = {name: f"has {number} rows" for number, name in enumerate(valuation.names)}
+    console.show_result(Result(valuation, without=scores, facts=facts))
+    tables, notes = capsys.readouterr()
+    assert "With all the data the model scores 6" in notes
+    cells = [line.split() for line in tables.splitlines()]
+    of = [] if outputs is None else ["red"]
+    scored = [["high", *of, "1", "3", "3"], ["mid", *of, "1", "4", "2"], ["low", *of, "1", "5", "1"]]
+    first = cells.index(scored[0])
+    assert cells[first : first + 3] == scored
+    facts = [line for line in cells if line[1:2] == ["has"]]
+    assert [line[0] for line in facts] == ["high", "mid", "low"]

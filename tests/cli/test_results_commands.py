@@ -33,7 +33,7 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     code, text, notes = fgsv_command("payout", saved, "--amount", "100.00", "--pay-anyway", "--clip")
     assert code == 0
     assert "not faithful" in text + notes
-    assert "share of the amount" in text  # not the share of the value, with such a policy
+    assert "of the amount" in text  # not the share of the value, with such a policy
 
 
 def test_a_saved_result_is_paid_in_its_currency(fgsv_command, train, tmp_path):

@@ -84,7 +84,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     document = json.loads((march / "april" / "valuation.json").read_text(encoding="utf-8"))
     assert document["settings"]["metric"] == "neg_log_loss"
     assert document["n_known"] > 0
-    assert 'id="before"' in (march / "april" / "report.html").read_text(encoding="utf-8")
+    assert "Then and now" in (march / "april" / "report.html").read_text(encoding="utf-8")
     (march / "march.db").unlink()
     saved = march / "april" / "valuation.json"
     code, text, _ = fgsv_command("verify", saved, "--ledger", march / "april.db", "--data", march / "april.csv",
@@ -96,7 +96,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert {row["group"]: row["status"] for row in found["groups"]}["late"] == "joined"
     assert found["settlement"]["total"] == "0.00"
     code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved)
-    assert (code, "if it corrects the first payment" in text, "left: west" in notes) == (0, True, True)
+    assert (code, "to correct it" in text, "Left: west" in notes) == (0, True, True)
 
 
 def test_the_order_of_rows_and_how_classes_are_written_do_not_matter(fgsv_command, march):

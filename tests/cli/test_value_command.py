@@ -19,13 +19,13 @@ def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
         "value", train, *COLUMNS, "--budget", 400, "--payout", "1000", "--pay-anyway", "--out", out
     )
     assert code == 0, notes
-    for word in ("north", "south", "east", "west", "players", "value", "± stderr", "share", "payout"):
+    for word in ("north", "south", "east", "west", "players", "payment", "interval", "score without", "score alone"):
         assert word in text
     assert "classification" in notes
     assert "plan: about 400 evaluations" in notes
     frame = pd.read_csv(out / "valuation.csv")
     assert list(frame.columns) == [
-        "group", "players", "value", "stderr", "share", "share_low", "share_high", "payout", "without",
+        "group", "players", "value", "stderr", "share", "share_low", "share_high", "payout", "without", "alone",
     ]  # fmt: skip
     assert frame["payout"].sum() == pytest.approx(1000)
     loaded = Result.load(out / "valuation.json")

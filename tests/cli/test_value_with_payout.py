@@ -7,8 +7,8 @@ import pytest
 from cli_cases import COLUMNS, providers
 
 import fgsv
-from fgsv.payout import Decision, Doubt
-from fgsv.results import Result
+from fgsv.payout import Doubt
+from fgsv.results import Decision, Result
 
 
 def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeypatch):
@@ -45,9 +45,7 @@ def test_the_amount_and_the_policy_are_stated_beside_the_payments(fgsv_command, 
     options = ["--budget", 100, "--payout", 1000, "--cap", 900, "--clip", "--pay-anyway"]
     code, _, notes = fgsv_command("value", train, *COLUMNS, *options)
     assert code == 0
-    assert "paid: 1,000.00 EUR, negative values count as zero, at most 900.00 each (not faithful)" in " ".join(
-        notes.split()
-    )
+    assert "Amount: 1,000.00 EUR, negative values count as zero, at most 900.00 each (not faithful)." in notes
 
 
 def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(fgsv_command, train, tmp_path):
@@ -57,21 +55,20 @@ def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(f
     code, text, notes = fgsv_command(*command)
     assert (code, "refused: 100.00 EUR was not split" in notes, "north" in text) == (3, True, True)
     kept = Result.load(out / "valuation.json")
-    assert f"verdict: {kept.verdict}" in notes
+    assert f"verdict: {kept.verdict.sentences[0]}" in notes
     assert kept.valuation.finished
     assert kept.payout is None
     assert Doubt.TOO_WIDE in [objection.doubt for objection in kept.unpaid.objections]
-    assert kept.unpaid.objections[0].evaluations > 100
     assert kept.verdict.decision is not Decision.SETTLED
     page = (out / "report.html").read_text()
     assert "was not split" in page
-    assert str(kept.verdict.decision).capitalize() in page
+    assert kept.verdict.known in page
     code, text, _ = fgsv_command(*command, "--json", "--force")
     document = json.loads(text)
     assert (code, document["payout"], document["verdict"]["decision"]) == (3, None, kept.verdict.decision)
     assert document["unpaid"] == kept.unpaid.to_dict()
     code, _, notes = fgsv_command(*command, "--pay-anyway", "--force")
-    assert (code, "warning: paid although" in notes) == (0, True)
+    assert (code, "It was paid although" in notes) == (0, True)
     paid = Result.load(out / "valuation.json")
     assert sum(paid.payout.payments) == 100
     assert paid.payout.objections == kept.unpaid.objections
@@ -82,7 +79,7 @@ def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, m
     def fail(*_, **__):
         raise ValueError("cannot be paid")
 
-    monkeypatch.setattr("fgsv.payout.splitting.split", fail)
+    monkeypatch.setattr("fgsv.payout.splitting.pay", fail)
     code, text, notes = fgsv_command(
         "value", train, *COLUMNS, "--budget", 100, "--payout", 100, "--out", tmp_path / "out"
     )

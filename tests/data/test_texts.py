@@ -16,8 +16,9 @@ from fgsv.data.documents import Documents
 from fgsv.data.folders import read_folder
 from fgsv.data.folds import folds_of
 from fgsv.data.reading import TableError, listed_names
-from fgsv.payout import Decision, Doubt, Terms
+from fgsv.payout import Doubt, Terms
 from fgsv.pipeline import value_data
+from fgsv.results import Decision
 from fgsv.utilities import language
 from fgsv.valuation import t_quantile
 

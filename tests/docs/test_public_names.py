@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = sorted((ROOT / "src" / "fgsv" / "cli").glob("*.py"))
 DOCUMENTED = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)
 HELPERS = ("fgsv.cli", "fgsv.files", "fgsv.packages", "fgsv.words", "fgsv.results.documents", "fgsv.results.result")
-HELPERS += ("fgsv.running.bar",)
+HELPERS += ("fgsv.running.bar", "fgsv.report.sections")
 ROOMS = [name for name in fgsv.__all__ if isinstance(getattr(fgsv, name), ModuleType)]
 
 

@@ -249,3 +249,24 @@ def test_each_alone_rescaled_is_no_better_where_few_players_hold_most_of_the_wor
 def test_bad_arguments(options, error, words):
     with pytest.raises(error, match=words):
         fgsv.value(SumOfUnanimity(20), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "budget"), [({}, 100), ({"unbiased": True}, 100), ({"unbiased": True}, 600), ({}, 2400)]
+)
+def test_errors_of_sums_of_outputs_are_joint(options, budget):
+    """What is gained by one output and lost by the other is known; twice an output has twice its error."""
+    worth = np.random.default_rng(3).normal(size=12)
+
+    def twice(masks):
+        one = np.sqrt(masks.sum(axis=1)) + 0.1 * (masks @ worth) ** 2
+        other = np.cos(masks @ worth)
+        return np.stack([one, -one, other], axis=1)
+
+    game = fgsv.Game(twice, 12, outputs=("one", "minus", "other"))
+    found = fgsv.value(game, np.arange(12) % 3, budget=budget, learn="kernel", **options)
+    assert found.combined([1.0, 1.0, 0.0]).stderr.max() < 1e-5 * found.stderr.max()
+    np.testing.assert_allclose(found.combined([1.0, -1.0, 0.0]).stderr, 2 * found.stderr[:, 0], rtol=1e-5)
+    both, alone = found.combined([1.0, 0.0, 1.0]).stderr, found.stderr[:, [0, 2]]
+    assert (both <= alone.sum(axis=1) * (1 + 1e-6)).all()
+    assert (both >= np.abs(np.diff(alone, axis=1)[:, 0]) * (1 - 1e-6)).all()

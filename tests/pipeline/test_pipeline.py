@@ -12,11 +12,11 @@ import fgsv
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
 from fgsv.ledger.tools import summary
-from fgsv.payout import Decision, Doubt, Terms
+from fgsv.payout import Doubt, Terms
 from fgsv.pipeline import value_data
 from fgsv.planning import Watcher
 from fgsv.report import render
-from fgsv.results import Result
+from fgsv.results import Decision, Result
 from fgsv.running.first_cost import FirstCost
 from fgsv.valuation import t_quantile
 
@@ -78,12 +78,13 @@ def same_valuation(read, made):
 def test_the_scores_without_each_provider_are_those_of_the_model(table, tmp_path):
     made = value_data(table, budget=200, ledger=tmp_path / "run.db", out=tmp_path / "o")
     masks = np.stack([table.partition.codes != k for k in range(3)])
-    np.testing.assert_array_equal([score for (score,) in made.without.scores], table.game(masks)[:, 0])
+    both = made.without.scores + made.without.alone
+    np.testing.assert_array_equal([score for (score,) in both], table.game(np.concatenate([masks, ~masks]))[:, 0])
     assert made.valuation.n_evaluations <= 200
-    assert made.without.n_evaluations == 3
+    assert made.without.n_evaluations == 6
     read = Result.load(tmp_path / "o" / "valuation.json")
     assert read.without == made.without
-    assert pd.read_csv(tmp_path / "o" / "valuation.csv")["without"].tolist() == made.without.column
+    assert pd.read_csv(tmp_path / "o" / "valuation.csv")["without"].tolist() == made.without.columns[0]
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         before = summary(ledger)["coalitions"].sum()
     again = value_data(table, budget=200, ledger=tmp_path / "run.db")
@@ -107,11 +108,32 @@ def test_scores_without_providers_that_fail_lose_no_valuation(table, tmp_path, m
     assert Result.load(tmp_path / "o" / "valuation.json").valuation.finished is finished
 
 
+@pytest.mark.parametrize("anyway", [False, True])
+def test_a_run_whose_audit_failed_pays_only_who_insists(table, tmp_path, monkeypatch, anyway):
+    def fail(*_, **__):
+        raise RuntimeError("no audit today")
+
+    terms = Terms("100.00", pay_anyway=anyway, cap="90")
+    paid = value_data(table, budget=200, payout=terms, without=False)
+    monkeypatch.setattr("fgsv.pipeline.pipeline.audit_table", fail)
+    made = value_data(table, budget=200, payout=terms, without=False, audit=True, out=tmp_path / "o")
+    for result in (made, Result.load(tmp_path / "o" / "valuation.json")):
+        stopped = result.payout if anyway else result.unpaid
+        assert stopped.objections[-1].doubt is Doubt.UNFINISHED
+        assert "run the same command again" in result.verdict.known
+    if anyway:
+        assert made.payout.payments == paid.payout.payments
+    else:
+        assert made.payout is None
+
+
 def test_several_outputs_have_a_score_without_each_provider_each(table, tmp_path):
     several = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", metric="r2,neg_mean_squared_error")
     made = value_data(several, budget=200)
     masks = np.stack([several.partition.codes != k for k in range(3)])
-    np.testing.assert_array_equal(made.table()["without"], several.game(masks)[:, :2].T.ravel())
+    scores = several.game(np.concatenate([masks, ~masks]))[:, :2]
+    np.testing.assert_array_equal(made.table()["without"], scores[:3].T.ravel())
+    np.testing.assert_array_equal(made.table()["alone"], scores[3:].T.ravel())
 
 
 def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tmp_path, monkeypatch):

@@ -8,11 +8,11 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit
-from fgsv.audit.sections import Section
 from fgsv.payout import Terms
 from fgsv.planning import HistoryPoint
 from fgsv.report import render
 from fgsv.results import Result
+from fgsv.valuation.display import Section
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -244,7 +244,7 @@ def test_tables_of_many_providers_have_pages_and_a_search(open_page):
     n = 300
     many = fgsv.value(fgsv.Game(lambda masks: masks @ np.arange(1.0, n + 1), n), budget=310)
     page = open_page(render(Result(many).paid_by(Terms("1000000.00", pay_anyway=True))))
-    visible = "#payout ~ .scroll >> nth=0 >> tbody tr:visible"
+    visible = "#manager .scroll >> nth=0 >> tbody tr:visible"
     assert page.locator(visible).count() == 50
     controls = page.locator(".pager >> nth=0")
     assert "1 to 50 of 300" in controls.inner_text()
@@ -388,6 +388,35 @@ def test_large_values_are_written_without_powers_of_ten_also_after_a_change(open
     words = open_page(render(result)).inner_text("#whatif-rows")
     assert f"{result.values[0]:.0f}" in words
     assert "e+" not in words
+
+
+@pytest.fixture(scope="module")
+def of_forty():
+    """Return the result of forty providers with long names, of whom some are charged."""
+    n = 40
+    worth = np.linspace(-0.2, 3.0, n)
+    names = [f"Regional Hospital of St. Mary-upon-Tyne {k}" for k in range(n)]
+    valuation = fgsv.value(fgsv.Game(lambda masks: np.sqrt(9 + masks @ worth) - 3, n), names, budget=600)
+    result = Result(valuation, own_warnings=("a warning of one line",)).paid_by(Terms("250000", pay_anyway=True))
+    return replace(result, facts=dict.fromkeys(names, "60 rows, 6% of the rarer class, 2% of values missing"))
+
+
+@pytest.mark.parametrize("n_providers", [10, 40])
+def test_manager_and_lawyer_get_a_printed_page_each(open_page, valuation, of_forty, n_providers):
+    groups = [f"hospital {k % 10}" for k in range(60)]
+    few = Result(valuation.regroup(groups)).paid_by(Terms("250000", pay_anyway=True))
+    page = open_page(render(of_forty if n_providers == 40 else few), width=680)  # 180 mm
+    page.emulate_media(media="print")
+    for part in ("#manager", "#lawyer"):
+        assert page.locator(part).bounding_box()["height"] <= (297 - 15 - 18) * 96 / 25.4, part
+
+
+def test_payments_and_their_intervals_are_seen_on_a_phone_without_scrolling(open_page, of_forty):
+    page = open_page(render(of_forty), width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    cells = page.locator("#manager table td")
+    assert cells.count() == 3 * 40
+    assert max(box["x"] + box["width"] for box in (cell.bounding_box() for cell in cells.all())) <= 390
 
 
 def test_a_printed_chart_fits_on_a_page(open_page):

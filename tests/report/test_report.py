@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit
+from fgsv.cli import console
 from fgsv.data.source import Source
 from fgsv.partition import Partition
 from fgsv.payout import Terms
@@ -20,9 +22,11 @@ from fgsv.report import page as pages
 from fgsv.report import render
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import quantized
+from fgsv.report.sections import sections
 from fgsv.results import Result
 from fgsv.results.scores_without import ScoresWithout
 from fgsv.valuation import End, Estimate, Reason, Valuation
+from fgsv.valuation.display import Section
 
 vl_convert = pytest.importorskip("vl_convert")
 
@@ -57,7 +61,7 @@ def test_what_could_end_a_run_is_said_in_words():
     game, limits = fgsv.games.Airport([1, 2, 3, 4, 5, 6]), {"budget": 40, "max_seconds": 90, "precision": 0.2}
     words = words_of(render(fgsv.value(game, **limits, stderr=0.5)))
     end = "90 seconds; every standard error at most 0.5; every share within 0.2 at 95% confidence"
-    assert f"stopping rules 40 evaluations; {end}" in words
+    assert f"may end by 40 evaluations; {end}" in words
 
 
 def test_a_level_of_confidence_is_not_rounded():
@@ -71,9 +75,9 @@ def test_a_level_of_confidence_is_not_rounded():
 def test_without_shares_the_table_promises_neither_shares_nor_intervals():
     result = fgsv.value(lambda masks: -np.sqrt(masks.sum(axis=1)), ["a", "b", "c", "d"] * 15, budget=100)
     html = render(result)
-    assert "<caption>Values</caption>" in html
+    assert "<h3>Values</h3>" in html
     assert "The standard errors cover the Monte Carlo error of 100 evaluations" in words_of(html)
-    assert "intervals" not in words_of(html)
+    assert "with 95% intervals" not in words_of(html)
 
 
 def large(n):
@@ -126,7 +130,7 @@ def test_a_name_cannot_reverse_the_amounts_after_it():
 def test_scores_of_several_outputs_are_named():
     game = fgsv.Game(lambda masks: 1 + masks.sum(axis=1, keepdims=True) * [1.0, 2.0], 4, outputs=("red", "blue"))
     words = words_of(render(fgsv.exact(game, ["a", "a", "b", "c"])))
-    assert "Together their data is worth 4 for red, 8 for blue; this page" in words
+    assert "Together their data is worth 4 for red, 8 for blue." in words
 
 
 def test_one_provider_is_not_called_several():
@@ -196,10 +200,44 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
     assert "EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE" in footer
 
 
+def test_page_terminal_and_notebook_show_the_same_sections(capsys):
+    worth = np.array([[1.0, 3.0], [2.0, 2.0], [-0.5, 1.0]])
+    valuation = fgsv.exact(fgsv.Game(lambda masks: masks @ worth, 3, outputs=("red", "blue")), ["a", "b", "<c>"])
+    audit = Audit(
+        pd.DataFrame(), pd.DataFrame(), ("careful",), {"probing": 7}, tables=(Section("Copies", ("None.",)),)
+    )
+    result = Result(
+        valuation, audit=audit, own_warnings=("few rows",), facts={"a": "has 1 row", "<c>": "has <2> rows"}
+    )
+    result = replace(result, before=None, others={"site": valuation}).paid_by(Terms(["900", "100"]))
+    page, text, html = render(result), repr(result), unescape(result._repr_html_())
+    console.show_result(result)
+    terminal = "".join(capsys.readouterr())
+    for section in sections(result):
+        for words in (*section.words, *(str(cell) for row in section.rows for cell in row)):
+            said = words[0].upper() + words[1:] if section.title == "Verdict" else words
+            assert said in unescape(page), section.title
+            assert section.technical or all(words in shown for shown in (text, html, terminal)), section.title
+    assert [each.title for each in sections(result) if each.technical] == [
+        "What was agreed", "What is certain", "How to check it", "Values and shares, with 95% intervals"
+    ]  # fmt: skip
+
+
+def test_a_page_for_competitors_says_nothing_of_single_players_or_of_the_data_of_others():
+    valuation = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])
+    single = Section("Passages", ("Some.",), ("row",), (("row 17",),), shows_players=True)
+    audit = Audit(pd.DataFrame(), pd.DataFrame(), tables=(single,))
+    result = Result(valuation, audit=audit, highlights=single, facts={"a": "has 3 errors"})
+    assert all(words in render(result) for words in ("row 17", "has 3 errors"))
+    assert not any(words in render(result, aggregate_only=True) for words in ("row 17", "has 3 errors"))
+
+
 def test_a_negative_value_is_explained_as_an_average_beside_the_score_without_it():
     valuation = fgsv.value(lambda masks: masks @ [1.0, 2.0, -0.5], ["a", "b", "c"])
     average = "A negative value means that, averaged over all selections of the data, adding these players lowered"
-    words = words_of(render(Result(valuation, without=ScoresWithout(((1.5,), (0.5,), (3.125,))))))
+    words = words_of(
+        render(Result(valuation, without=ScoresWithout(((1.5,), (0.5,), (3.125,)), ((1.0,), (2.0,), (-0.5,)))))
+    )
     assert average in words
     assert "score without" in words
     assert "3.125" in words
@@ -217,17 +255,17 @@ def test_the_first_page_is_dated_and_has_the_command_the_features_and_sorted_pay
     made = Result(valuation, source, made="2026-01-31T12:00:00Z", command="fgsv value 't <1>.csv'")
     html = render(made.paid_by(Terms("1000.00")))
     words = unescape(words_of(html))
-    before = words[: words.index("Shares A share is")]
+    before = words[: words.index("Appendix")]
     for part in (
         "2026-01-31, 12:00:00 UTC",
         "fgsv value 't <1>.csv'",
         "age, <i>dose</i>",
         "1,000.00 EUR",
-        "rounding to",
+        "Payments are rounded to 0.01 EUR and add up to exactly 1,000.00 EUR",
     ):
         assert part in before, part
     assert before.index("625.00") < before.index("250.00") < before.index("125.00")
-    assert "Settled" in before
+    assert "Settled: payments are exact" in before
     assert "<b>mid" not in html
     assert "<i>dose" not in html
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")

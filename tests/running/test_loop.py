@@ -74,7 +74,7 @@ def test_rules_stand_beside_the_built_in_ones():
 def test_a_level_of_confidence_is_not_rounded(confidence, level):
     result = fgsv.value(SumOfUnanimity(20), ["one"] * 5 + ["many"] * 15, precision=0.3, confidence=confidence)
     assert str(result.end) == f"every share is within 0.3 at {level} confidence"
-    assert f"at {level} confidence" in str(fgsv.payout.verdict(result, confidence=confidence))
+    assert f"at {level} confidence" in str(fgsv.results.verdict(result, confidence=confidence))
     assert f"at {level} confidence" in str(fgsv.plan(SumOfUnanimity(20), pilot=64, confidence=confidence))
 
 

@@ -9,8 +9,8 @@ import pytest
 import fgsv
 from fgsv.game import as_game, grouped
 from fgsv.partition import Partition
-from fgsv.payout import Decision, PayoutRefused, split, verdict
-from fgsv.results import Result
+from fgsv.payout import PayoutRefused, split
+from fgsv.results import Decision, Result, verdict
 from fgsv.semivalue import Banzhaf, Beta
 from fgsv.valuation.seed_noise import SeedNoise
 
@@ -180,7 +180,7 @@ def test_the_verdict_and_the_payout_know_what_no_evaluations_reduce():
     wide = fgsv.exact(noisy(0, spread=0.6), GROUPS)
     found = verdict(wide)
     assert (found.decision, found.evaluations) == (Decision.UNRESOLVABLE, None)
-    assert "training seeds" in found.detail
+    assert "training seeds" in found.made_of
     assert verdict(sampled(wide)).decision is Decision.SETTLED  # "exact", as a fixed seed would have it
     with pytest.raises(PayoutRefused) as refused:
         split(wide, 100)

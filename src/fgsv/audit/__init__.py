@@ -1,13 +1,13 @@
 """The audit: what splitting and copying would earn, and when not to rely on a valuation."""
 
-from fgsv.audit.auditing import Audit, audit, close_calls, least_budget
+from fgsv.audit.auditing import Audit, audit, least_budget
 from fgsv.audit.copies import Copies, find_copies
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
-from fgsv.audit.sections import Section
 from fgsv.audit.shells import shell_companies
 from fgsv.audit.table_audit import AuditPlan, audit_table
 from fgsv.game import with_precedence
+from fgsv.valuation.display import Section
 
 __all__ = [
     "Audit",
@@ -17,7 +17,6 @@ __all__ = [
     "Section",
     "audit",
     "audit_table",
-    "close_calls",
     "find_copies",
     "find_passages",
     "least_budget",

@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from fgsv.audit.sections import Section
 from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
 from fgsv.audit.shells import Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
@@ -22,10 +20,10 @@ from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.views import by_groups, without_folds
 from fgsv.ledger import Ledger
-from fgsv.payout.verdicts import pairs_in_words, rankings
 from fgsv.running.preparation import access_to, read_players
 from fgsv.running.run import value
-from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total, t_quantile
+from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total
+from fgsv.valuation.display import Section
 from fgsv.valuation.notebook import html_of
 
 FEWEST_OF_GSV = 100
@@ -190,7 +188,7 @@ def audit_through(
     part = max(FEWEST_OF_GSV, min(part, FEWEST_OF_GSV + spare))
     frame = pd.DataFrame(columns=COLUMNS_OF_GSV)
     spent: dict[str, int] = {}
-    warnings = close_calls(valuation, confidence)
+    warnings: list[str] = []
     shells = Shells(pd.DataFrame(columns=COLUMNS_OF_ATTACKS), 0)
     missing = "everybody"
     before = evaluator.meter
@@ -231,19 +229,3 @@ def counted(spent: dict[str, int], purpose: str, evaluator: Evaluator) -> Iterat
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:
     """Return the smallest budget for `audit`."""
     return FEWEST_OF_GSV + least_of_shells(groups, parts=parts, classes=classes)
-
-
-def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:
-    """Warn about neighbours in the ranking whose difference is smaller than its error."""
-    check_valuation(valuation)
-    if valuation.outputs is not None:
-        return []
-    most = whole_number("most", most, least=1)
-    [ranking] = rankings(valuation)
-    reaches = ranking.errors * float(t_quantile(confidence, valuation.degrees_of_freedom))
-    names = [str(valuation.names[group]) for group in ranking.order]
-    pairs = [(names[k], names[k + 1]) for k in np.flatnonzero(ranking.gaps < reaches)]
-    if not pairs:
-        return []
-    named = pairs_in_words(pairs, most)
-    return [f"these intervals overlap, so the order is uncertain: {named}. A larger budget narrows them"]

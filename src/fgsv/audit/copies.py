@@ -17,10 +17,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from fgsv.audit.chance import Chance, compare
-from fgsv.audit.sections import Section
 from fgsv.checks import as_number
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation.display import Section
 
 Rule = Literal["first", "share"]
 

@@ -13,7 +13,6 @@ import pandas as pd
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
 from fgsv.audit.copies import Copies
 from fgsv.audit.policies import policy_gains
-from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
 from fgsv.checks import whole_number
@@ -28,6 +27,7 @@ from fgsv.payout import Terms
 from fgsv.running.run import value
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_valuation, t_quantile
+from fgsv.valuation.display import Section
 from fgsv.words import counted as counted_things
 from fgsv.words import option
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from fgsv.audit.copies import Copies
 from fgsv.audit.passages import SHINGLE, Passages, find_passages
-from fgsv.audit.sections import Section
 from fgsv.data.documents import Documents
 from fgsv.partition import Partition
+from fgsv.valuation.display import Section
 
 
 def copies_of_texts(documents: Documents, owners: Partition) -> Copies:

@@ -208,7 +208,8 @@ PayAnyway = Annotated[
 NoWithout = Annotated[
     bool,
     typer.Option(
-        "--no-without", help="Do not compute the score without each provider (one evaluation each, up to 200)"
+        "--no-without",
+        help="Do not compute the score without each provider, and of each alone (two evaluations each)",
     ),
 ]
 Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv audit` is `fgsv value --audit`")]

@@ -12,11 +12,8 @@ from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
 from fgsv.cli.parsers import amounts
-from fgsv.words import level
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fgsv.results import Result
 
 
@@ -80,21 +77,14 @@ def compare(
     Example: fgsv compare march/valuation.json april/valuation.json
     """
     from fgsv.cli import console
+    from fgsv.report.sections import then_and_now
     from fgsv.results import Result, compare_results
 
     found = compare_results(Result.load(first), Result.load(second), confidence)
     if as_json:
         print_json(found.to_dict())
-        return
-    headers = {"share_a": "share before", "share_b": "share now", "clear": "moved", "status": "in which"}
-    console.show(_in_words(found.frame), f"{second} against {first}", headers)
-    if found.settlement is not None:
-        settled = found.settlement
-        words = f"if it corrects the first payment, in {settled.currency}; due is {found.settled_as}"
-        console.show(settled.to_frame(), words)
-        console.say(f"the corrections add up to {settled.total:,} {settled.currency}")
-    console.say_all(found.facts)
-    console.say_all(f"warning: {note}" for note in found.warnings)
+    else:
+        console.show_section(then_and_now(found))
 
 
 def payout(
@@ -120,6 +110,7 @@ def payout(
 
     from fgsv.cli import console
     from fgsv.pipeline import check_file, write_payout
+    from fgsv.report.sections import payments
     from fgsv.results import Result
     from fgsv.results.documents import document_of
 
@@ -131,18 +122,13 @@ def payout(
     if as_json:
         print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
     elif paid is not None:
-        console.show_payout(paid)
-        console.say_payout(paid)
+        console.show_section(payments(paid, next(iter(result.groupings))))
+        console.say_all(paid.notes)
         if result.source is not None:
             console.say_all(f"warning: {each}" for each in result.source.warnings_of_payments)
     if out is not None and paid is not None:
         console.say(f"written: {write_payout(out, paid)}")
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
-
-
-def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of differences that says which are more than noise."""
-    return frame.assign(clear=frame["clear"].map({True: "yes", False: "within noise"}).fillna(""))
 
 
 def _paid(result: Result, amount: Sequence[str], currency: str | None, *policy: Any) -> Result:
@@ -182,6 +168,7 @@ def sensitivity(
     Example: fgsv sensitivity result/valuation.json with-knn/valuation.json
     """
     from fgsv.cli import console
+    from fgsv.report.sections import by_question
     from fgsv.results import Result, sensitivity
 
     more = others or []
@@ -190,15 +177,8 @@ def sensitivity(
     if as_json:
         print_json(found.to_dict())
         return
-    shown = _in_words(found.shares.drop(columns=["difference_low", "difference_high"]))
-    title = f"shares by question, at {level(confidence)} confidence, and the difference from the first"
-    console.show(shown, title, {"clear": "moved"})
-    of_test_rows = [name for name in ("test_low", "test_high", "rank_kept") if name in found.groups]
-    if found.shares["question"].nunique() > 1:
-        console.show(found.groups, "over all questions")
-    elif of_test_rows:  # every spread and error over one question would be 0
-        console.show(found.groups[["group", "share", "rank", *of_test_rows]], "over resampled test rows")
-    console.say_all(found.facts)
+    for section in by_question(found):
+        console.show_section(section)
 
 
 def verify(

@@ -5,10 +5,8 @@ from fgsv.payout.refusal import Doubt, Objection, PayoutRefused
 from fgsv.payout.settlement import Settlement, settle
 from fgsv.payout.splitting import Payout, differences, royalty_shares, split
 from fgsv.payout.terms import Terms
-from fgsv.payout.verdicts import Decision, Verdict, verdict
 
 __all__ = [
-    "Decision",
     "Doubt",
     "Money",
     "Objection",
@@ -16,11 +14,9 @@ __all__ = [
     "PayoutRefused",
     "Settlement",
     "Terms",
-    "Verdict",
     "differences",
     "round_to",
     "royalty_shares",
     "settle",
     "split",
-    "verdict",
 ]

@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from fgsv.files import decode, encode
-from fgsv.payout.verdicts import SHOWN, WIDEST, noise_in_words, within_noise
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
-from fgsv.valuation import Valuation
-from fgsv.words import option, some
+from fgsv.valuation import Reason, Valuation
+from fgsv.words import option, percent, some
+
+WIDEST = 0.1
+"""Shares and payments must be known to within this fraction of the whole."""
+SHOWN = 3
+"""Names in a sentence."""
 
 
 class Doubt(StrEnum):
@@ -27,11 +31,16 @@ class Doubt(StrEnum):
     """A payment is larger than the amount, and others would have to pay for it."""
     WITHIN_NOISE = "within noise"
     """U(N) - U(0) is within the error from the choice of test rows."""
+    MISSED = "missed"
+    """The run ended before the precision that it was asked for."""
+    UNFINISHED = "unfinished"
+    """The run was interrupted, or a step after it, such as its audit, failed."""
 
 
 QUESTIONS = {
     Doubt.TOO_WIDE: "to know every payment to within a tenth of the amount",
     Doubt.MORE_THAN_ALL: "to know whether it is more than the whole",
+    Doubt.MISSED: "to reach it",
 }
 """What more evaluations would answer."""
 
@@ -48,7 +57,7 @@ class Objection:
     """About how many evaluations in total would settle it; None if no number would."""
 
     def __str__(self) -> str:
-        if self.doubt is Doubt.WITHIN_NOISE:  # its detail says what may help
+        if self.doubt in (Doubt.WITHIN_NOISE, Doubt.UNFINISHED):  # the detail says what may help
             return self.detail
         if self.evaluations is None:
             return f"{self.detail}; no number of evaluations would settle it"
@@ -60,10 +69,12 @@ class PayoutRefused(ValueError):
 
     def __init__(self, amount: Decimal, currency: str, objections: Sequence[Objection]) -> None:
         self.amount, self.currency, self.objections = amount, currency, tuple(objections)
-        reasons = ". Also, ".join(map(str, objections))
-        super().__init__(
-            f"{amount:,} {currency} was not split: {reasons}. To pay anyway, use {option('pay_anyway', True)}"
-        )
+        super().__init__(f"{self.reasons}. To pay anyway, use {option('pay_anyway', True)}")
+
+    @property
+    def reasons(self) -> str:
+        """What was not split, and why."""
+        return f"{self.amount:,} {self.currency} was not split: {'. Also, '.join(map(str, self.objections))}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.amount, self.currency, self.objections)
@@ -130,7 +141,57 @@ def objections(
         )
     if (noisy := within_noise(valuation, confidence)) is not None:
         found.append(Objection(Doubt.WITHIN_NOISE, noise_in_words(valuation, confidence, noisy)))
+    if (missed := missed_precision(valuation)) is not None:
+        asked, reached = missed
+        detail = f"evaluations were to know every share to within {percent(asked)}, and know it to {percent(reached)}"
+        found.append(Objection(Doubt.MISSED, detail, (), evaluations_to_narrow(valuation, reached / asked)))
+    if (unfinished := why_unfinished(valuation)) is not None:
+        found.append(Objection(Doubt.UNFINISHED, unfinished))
     return tuple(found)
+
+
+def missed_precision(valuation: Valuation) -> tuple[float, float] | None:
+    """Return the precision that a run was asked for and the one that it reached; None unless it was missed."""
+    asked = None if valuation.settings is None else valuation.settings.precision
+    if asked is None or valuation.end.reason is Reason.TARGET:
+        return None
+    assert valuation.settings is not None
+    reached = float(np.max(valuation.sampling_half_width(valuation.settings.confidence)))
+    return (asked, reached) if reached > asked else None
+
+
+def why_unfinished(valuation: Valuation) -> str | None:
+    """Return in words that a run, or a step after it, did not end; None if it did."""
+    again = "run the same command again to finish it"
+    if valuation.end.reason is Reason.INTERRUPTED:
+        return f"the run was interrupted after {valuation.about_evaluations}: {again}"
+    return None if valuation.finished else f"a step after the run, such as its audit, did not end: {again}"
+
+
+def within_noise(valuation: Valuation, confidence: float) -> int | None:
+    """Return the output whose U(N) - U(0) is no larger than its error due to the test rows; None if there is none."""
+    noise = valuation.total_half_width(confidence)
+    if noise is None:
+        return None
+    beyond = np.atleast_1d(valuation.total - noise)
+    return int(np.argmin(beyond)) if beyond.min() <= 0 else None
+
+
+def noise_in_words(valuation: Valuation, confidence: float, output: int) -> str:
+    """Say that U(N) - U(0) of an output is within the noise of the test rows."""
+    noise = valuation.total_half_width(confidence)
+    assert noise is not None
+    total, reach = (float(np.atleast_1d(each)[output]) for each in (valuation.total, noise))
+    return (
+        f"all the data together raises the score{for_output(valuation, output)} by {total:.4g}, which is within the "
+        f"error from the choice of test rows, ± {reach:.4g}: other test rows could reverse it. "
+        "More test rows may help, more evaluations cannot"
+    )
+
+
+def for_output(valuation: Valuation, output: int) -> str:
+    """Name one of several outputs; empty if there is only one."""
+    return "" if valuation.outputs is None else f" for {valuation.outputs[output]}"
 
 
 def _factor(widest: float, lasting: float, room: float) -> float:

@@ -220,7 +220,7 @@ def pay(terms: Terms, valuation: Valuation, confidence: float) -> Payout:
     # `differences` compares these notes with those in saved files, so rewording one is a change of format
     if not paid_for.knows_test_rows:
         notes.append(paid_for.about_intervals)
-    notes.append(f"rounding to {unit:f} {currency} moves each part by less than that")
+    notes.append(f"payments are rounded to {unit:f} {currency} and add up to exactly {whole:,} {currency}")
     return Payout(
         names=valuation.names,
         players=valuation.partition.sizes,
@@ -328,7 +328,7 @@ def _half_widths(
     n_groups = valuation.partition.n_groups
     values = _columns(valuation)
     factors = np.array([float(Fraction(amount) / total) for amount, total in zip(amounts, scale, strict=True)])
-    deviations, freedom = _deviations(valuation)
+    deviations, freedom = deviations_of_shares(valuation)
     if not np.isfinite(deviations).all():
         return np.full(n_groups, np.nan), np.full(n_groups, np.nan)
     if terms.is_faithful:
@@ -360,7 +360,7 @@ def _half_widths(
     return np.maximum(centre - low, 0), np.maximum(high - centre, 0)
 
 
-def _deviations(valuation: Valuation) -> tuple[Floats, float]:
+def deviations_of_shares(valuation: Valuation) -> tuple[Floats, float]:
     """Return (R, K, q) deviations of the shares, in units of the utility, and their degrees of freedom.
 
     Values that do not sum to U(N) - U(0) are scaled to it, so that a payment has the error of the sum too: what v / V

@@ -25,7 +25,7 @@ from fgsv.ledger import LedgerError
 from fgsv.ledger.test_rows import keep
 from fgsv.packages import versions
 from fgsv.payout import Terms
-from fgsv.payout.verdicts import WIDEST
+from fgsv.payout.refusal import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, value_with_plan
 from fgsv.results.answers import Answers
@@ -75,10 +75,11 @@ def value_data(
     Arguments and the folder are checked before the first evaluation. A finished run is never lost: the valuation is
     saved before the payout and the audit, and if one of them fails, or a file cannot be written, the result has the
     rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An interrupt ends
-    the run, or the audit, and returns the result so far. `without` computes the score without each provider, if there
-    are at most 200, with one evaluation each. These do not count towards the budget; nor do the 32 to 128 that
-    measure the error of training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open
-    the table with the same), `before` is the result of the previous period. `command` is shown in the report.
+    the run, or the audit, and returns the result so far. `without` computes the score without each provider, and
+    of each alone, if there are at most 200, with one evaluation each. These do not count towards the budget; nor do
+    the 32 to 128 that measure the error of training seeds, if each coalition has its own. `start` names ledgers of
+    earlier runs (open the table with the same), `before` is the result of the previous period. `command` is shown in
+    the report.
 
     A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
@@ -146,6 +147,8 @@ def value_data(
                 shows_players=not aggregate_only,
             )
             result = _attempt(audited, "the audit is missing", result)
+        if payout is not None and result.interrupted and (result.payout or result.unpaid) is not None:
+            result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
         return result if folder is None else _written(result, folder, aggregate_only)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.audit.sections import Section
 from fgsv.data.dataset import Dataset
 from fgsv.partition import Partition
 from fgsv.valuation import Valuation
+from fgsv.valuation.display import Section
 
 MOST = 5
 """Documents shown of each kind, for each output."""

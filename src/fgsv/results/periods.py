@@ -12,7 +12,6 @@ from fgsv.payout import Settlement, settle
 from fgsv.results.documents import records
 from fgsv.results.result import Result, check_result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
-from fgsv.valuation.notebook import html_lines, html_of
 from fgsv.words import option, some
 
 
@@ -34,21 +33,15 @@ class Comparison:
     """Old name -> who now has the players of a provider that was split, merged or taken over."""
 
     def __repr__(self) -> str:
-        table = self.frame.to_string(index=False, float_format=lambda number: f"{number:.4g}")
-        settled = [] if self.settlement is None else ["", f"{self.settled_as}:", str(self.settlement)]
-        return "\n".join([table, *self._footnotes, *settled])
+        from fgsv.report.sections import then_and_now
+
+        return str(then_and_now(self))
 
     def _repr_html_(self) -> str:
-        """Return the tables for a notebook."""
-        table = html_of(self.frame, self._footnotes)
-        if self.settlement is None:
-            return table
-        return table + html_lines([self.settled_as]) + self.settlement._repr_html_()
+        """Return the table and its words for a notebook."""
+        from fgsv.report.sections import then_and_now
 
-    @property
-    def _footnotes(self) -> list[str]:
-        """The lines below the first table."""
-        return [*self.facts, *(f"warning: {warning}" for warning in self.warnings)]
+        return then_and_now(self)._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

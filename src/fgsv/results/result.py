@@ -9,19 +9,19 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.audit import Audit, close_calls
-from fgsv.audit.sections import Section
+from fgsv.audit import Audit
 from fgsv.checks import check_type
 from fgsv.data.source import Source
 from fgsv.files import encode
-from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
-from fgsv.payout.splitting import check_payout, paid_shares
+from fgsv.payout import Payout, PayoutRefused, Terms
+from fgsv.payout.splitting import check_payout
 from fgsv.planning import HistoryPoint
 from fgsv.results.answers import Answers
 from fgsv.results.scores_without import ScoresWithout
 from fgsv.results.seals import Sealed
+from fgsv.results.verdicts import Verdict, verdict
 from fgsv.valuation import Reason, Valuation, check_valuation, file
-from fgsv.valuation.notebook import html_lines
+from fgsv.valuation.display import Section
 
 PARTS: dict[str, Any] = {
     "audit": Audit,
@@ -53,7 +53,9 @@ class Result:
     unpaid: PayoutRefused | None = None
     """Why the requested payout was refused."""
     without: ScoresWithout | None = None
-    """The score without each group of the main grouping, if it was computed."""
+    """The scores without each group of the main grouping, and of each alone, if they were computed."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Group -> what its data is like, in a sentence."""
     made: str | None = None
     """When it was made, in UTC: 2026-01-31T12:00:00Z."""
     command: str | None = None
@@ -66,19 +68,16 @@ class Result:
     """The documents that earned and cost most, if texts were valued and single players may be shown."""
     answers: Answers | None = None
     """The shares by other scores and slices of the test rows, if these were declared."""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    """Provider -> a sentence about what it delivered, beside the average."""
     sealed: Sealed | None = None
     """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of the run, its seal, payout and audit, without repeats of each other or of the verdict."""
+        """Warnings of the run, its seal, payout and audit, without repeats."""
         of_audit = () if self.audit is None else self.audit.warnings
         pays = any(each is not None for each in (self.payout, self.unpaid, self.sealed))
         of_money = self.source.warnings_of_payments if pays and self.source is not None else []
-        in_verdict = close_calls(self.valuation, self.confidence)
-        return [each for each in dict.fromkeys([*self.own_warnings, *of_money, *of_audit]) if each not in in_verdict]
+        return list(dict.fromkeys([*self.own_warnings, *of_money, *of_audit]))
 
     @property
     def test_noise(self) -> float | None:
@@ -88,11 +87,8 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the shares are settled, undecided or unresolvable; with a payout, the shares of the amount."""
-        linear, valuation = True, self.valuation
-        if self.payout is not None:
-            linear, valuation = self.payout.terms.is_faithful, paid_shares(valuation, self.payout.amounts)
-        return verdict(valuation, confidence=self.confidence, linear=linear)
+        """How well the payments are known; without a payout, the shares."""
+        return verdict(self.valuation, confidence=self.confidence, paid=self.payout)
 
     def errors_of_shares(self) -> pd.DataFrame | None:
         """Return each share with its half-widths by cause; None unless more than the Monte Carlo error is known.
@@ -151,20 +147,15 @@ class Result:
         }
 
     def __repr__(self) -> str:
-        paid = [] if self.payout is None else [f"\n{self.payout!r}"]
-        return "\n".join([repr(self.valuation), *self._footnotes, *paid])
+        from fgsv.report.sections import shown
+
+        return "\n".join(map(str, shown(self)))
 
     def _repr_html_(self) -> str:
-        """Return the tables of values and payments for a notebook, and what to know about them."""
-        paid = "" if self.payout is None else self.payout._repr_html_()
-        return self.valuation._repr_html_() + html_lines(self._footnotes) + paid
+        """Return the sections of the result for a notebook."""
+        from fgsv.report.sections import shown
 
-    @property
-    def _footnotes(self) -> list[str]:
-        """The verdict, why a payout was refused, what failed, and the warnings."""
-        refused = [] if self.unpaid is None else [f"refused: {self.unpaid}"]
-        failed = [f"failed: {error}" for error in self.errors]
-        return [f"verdict: {self.verdict}", *refused, *failed, *(f"warning: {each}" for each in self.warnings)]
+        return "".join(each._repr_html_() for each in shown(self))
 
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""
@@ -206,9 +197,9 @@ class Result:
                 Payout.from_dict(info["payout"], valuation) if "payout" in info else None,
                 history=tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 own_warnings=tuple(info.get("warnings", [])),
-                facts={str(name): str(words) for name, words in info.get("facts", {}).items()},
                 made=info.get("made"),
                 command=info.get("command"),
+                facts={str(group): str(words) for group, words in info.get("facts", {}).items()},
                 **{name: kind.from_dict(info[name]) for name, kind in PARTS.items() if name in info},
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
@@ -272,10 +263,10 @@ def table_of(
     confidence: float = 0.95,
     without: ScoresWithout | None = None,
 ) -> pd.DataFrame:
-    """Return the table of a valuation, with payments and the scores without each group if there are any."""
+    """Return the table of a valuation, with payments and the scores of groups if there are any."""
     frame = valuation.to_frame(confidence)
     if payout is not None and valuation.outputs is None:
         frame["payout"] = pd.Series(list(payout.payments), dtype=object)
     if without is not None:
-        frame["without"] = without.column
+        frame["without"], frame["alone"] = without.columns
     return frame

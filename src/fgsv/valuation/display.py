@@ -1,8 +1,10 @@
-"""The table of a valuation, for code, for a terminal and for a notebook, with the lines below it."""
+"""How a valuation and a result look: tables with sentences, for code, a terminal and a notebook."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +15,66 @@ if TYPE_CHECKING:
 
 SHOWN = 60
 """Rows that a terminal shows."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, some sentences, and a table; one without rows has no table.
+
+    >>> print(Section("Warning", ("few test rows",)))
+    warning: few test rows
+    """
+
+    title: str
+    words: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    """None for a table of two columns, names and what is said of them."""
+    rows: tuple[tuple[Any, ...], ...] = ()
+    technical: bool = False
+    """Whether it is about the method rather than the providers: only the report shows it, in its appendix."""
+    shows_players: bool = False
+    """Whether its rows show single players, which a report for competitors leaves out."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences; without a table below them, the title comes first."""
+        if self.rows:
+            return list(self.words)
+        if " " in self.title:
+            return [f"{self.title}:", *(f"- {each}" for each in self.words)]
+        return [f"{self.title.lower()}: {each}" for each in self.words]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows), columns=list(self.columns) or None)
+
+    def __str__(self) -> str:
+        table = [self.title, self.to_frame().to_string(index=False)] if self.rows else []
+        return "\n".join([*self.lines, *table])
+
+    def _repr_html_(self) -> str:
+        """Return the sentences and the table for a notebook."""
+        from fgsv.valuation.notebook import html_lines, html_of
+
+        return html_of(self.to_frame(), [self.title, *self.lines]) if self.rows else html_lines(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        lists = {"words": list(self.words), "columns": list(self.columns), "rows": [list(row) for row in self.rows]}
+        return asdict(self) | lists
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Section:
+        """Read what `to_dict` returned."""
+        rows = tuple(tuple(row) for row in document["rows"])
+        flags = (document.get("technical", False), document.get("shows_players", False))
+        return cls(document["title"], tuple(document["words"]), tuple(document["columns"]), rows, *flags)
+
+    def for_competitors(self) -> Section:
+        """Return the section without single players."""
+        return replace(self, rows=()) if self.shows_players else self
 
 
 def to_frame(valuation: Valuation, confidence: float) -> pd.DataFrame:

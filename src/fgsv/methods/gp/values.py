@@ -95,17 +95,17 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
     if found.variances is not None:
         h = influences * np.sqrt(weighing.left + 1 / (1 + weighing.n_free))[:, None]
         squares = (h**2).sum(axis=1)
-        scale = (squares @ found.residuals**2) / max(squares @ found.variances, 1e-300)
+        scale = (found.residuals.T * squares) @ found.residuals / max(squares @ found.variances, 1e-300)
         some, weights = candidates(target, CANDIDATES * (1 + (target.n <= FEW_PLAYERS)), rng)
         covariance = posterior(kernel, sampler.is_free(some), some, weights, data.masks, found.influences, unknown)
-        deviations = root(covariance)[:, :, None] * ((kappa + MARGIN) * np.sqrt(scale))
+        deviations = (kappa + MARGIN) * _of_outputs(root(covariance), scale, data.stated)
         return Values(found.prediction, deviations, 2 * _freedom(squares, found.residuals[:, data.stated]), 0.0)
     a = 1 - BASIS / m
     drawn = data.drawn[:, None] / max(1, int(np.count_nonzero(data.drawn)))
     corrected = found.prediction + (weighing.weights - drawn * found.influences).T @ found.residuals
     by_prediction = (1 - a) * kappa * np.sqrt(weighing.left)[:, None] * found.residuals
     by_draws = a * kappa * weighing.by_draws(found.residuals)
-    deviations = _summed((influences, by_prediction), (weighing.weights, by_draws))
+    deviations = _summed(data.stated, (influences, by_prediction), (weighing.weights, by_draws))
     squares = ((1 - a) ** 2 * weighing.left * (influences**2).sum(axis=1)) + a**2 * (weighing.weights**2).sum(axis=1)
     values = (1 - a) * found.prediction + a * corrected
     return Values(values, deviations, _freedom(squares, found.residuals[:, data.stated]), a)
@@ -130,7 +130,8 @@ def unbiased(kernels: list[Kernel], values: list[Floats], folds: Ints, sampler: 
         residuals[mine] = found.residuals[mine]
     by_draws = weighing.by_draws(residuals)
     squares = (weighing.weights**2).sum(axis=1)
-    return Values(corrected, _summed((weighing.weights, by_draws)), _freedom(squares, by_draws[:, data.stated]), 1.0)
+    deviations = _summed(data.stated, (weighing.weights, by_draws))
+    return Values(corrected, deviations, _freedom(squares, by_draws[:, data.stated]), 1.0)
 
 
 def parts_of(folds: Ints, count: int) -> Floats:
@@ -145,16 +146,34 @@ def root(covariance: Floats) -> Floats:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
 
-def _summed(*terms: tuple[Floats, Floats]) -> Floats:
-    """Return (n, n, q): for each output, a root of the sum over rows j of d_j d_j', d_j the sum of factor times row.
+def _of_outputs(of_players: Floats, scale: Floats, stated: slice) -> Floats:
+    """Return (R, n, q) deviations of all outputs, from (n, n) of an output whose (q, q) `scale` is the identity.
 
-    Each of the terms has (m, n) rows and (m, q) factors.
+    Those of stated outputs are joint: errors of their weighted sums follow. Those of folds are for each fold alone.
     """
-    found = []
-    for output in range(terms[0][1].shape[1]):
-        rows = np.sum([factors[:, output, None] * each for each, factors in terms], axis=0)
-        found.append(root(rows.T @ rows))
-    return np.stack(found, axis=2)
+    by_output = np.diag(np.sqrt(np.diag(scale)))
+    joint = root(scale[stated, stated]) if len(scale[stated]) > 1 else by_output[stated, stated]
+    n_stated = len(joint)
+    rows = np.zeros((n_stated, *scale.shape[:1]))
+    rows[:, stated] = joint
+    rows[0, n_stated:] = np.diag(by_output)[n_stated:]
+    return np.concatenate([of_players[:, :, None] * row for row in rows])
+
+
+def _summed(stated: slice, *terms: tuple[Floats, Floats]) -> Floats:
+    """Return (R, n, q): a root of the sum over rows j of d_j d_j', d_j the sum of factors times row.
+
+    Each of the terms has (m, n) rows and (m, q) factors. Deviations of stated outputs are joint, as above.
+    """
+    n, q = terms[0][0].shape[1], terms[0][1].shape[1]
+    n_stated = len(range(q)[stated])
+    rows = [np.sum([factors[:, k, None] * each for each, factors in terms], axis=0) for k in range(q)]
+    together = np.concatenate(rows[:n_stated], axis=1)
+    found = np.zeros((n * n_stated, n, q))
+    found[..., :n_stated] = root(together.T @ together).reshape(-1, n_stated, n).swapaxes(1, 2)
+    for k in range(n_stated, q):
+        found[:n, :, k] = root(rows[k].T @ rows[k])
+    return found
 
 
 def _freedom(squares: Floats, residuals: Floats) -> float:
