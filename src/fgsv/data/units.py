@@ -101,9 +101,8 @@ def in_units(
     if carried is None and unit_size is None and max_players is None:
         return rows
     labels = {name: np.array(each.names, dtype=object)[each.codes] for name, each in rows.groupings.items()}
-    owners = (
-        pd.DataFrame({name: labels[name] for name in rows.paid}).groupby(list(rows.paid)).ngroup().to_numpy(np.int64)
-    )
+    paid = pd.DataFrame({name: labels[name] for name in rows.paid})
+    owners: Ints = np.asarray(paid.groupby(list(paid)).ngroup(), dtype=np.int64)
     pieces = Pieces.of(unit_size, max_players, seed, np.bincount(owners), carried)
     units = pieces.cut(rows.contents(), owners)
     groupings = {
