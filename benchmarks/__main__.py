@@ -8,7 +8,20 @@ from importlib import import_module
 
 NAMES = (
     *("accuracy", "coverage", "few", "ablation", "scale", "peers", "explain", "product", "proxy", "cost", "bits"),
-    *("stops", "market", "months", "language", "twin", "seeds", "errors", "seal", "attacks", "innocents", "chosen"),
+    *(
+        "stops",
+        "market",
+        "months",
+        "units",
+        "language",
+        "twin",
+        "seeds",
+        "errors",
+        "seal",
+        "attacks",
+        "innocents",
+        "chosen",
+    ),
     "busy",
 )
 

@@ -11,7 +11,7 @@ import fgsv
 from fgsv.cli.console import describe
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
-from fgsv.planning import PILOT_STARTED, Limits, Plan, plan_table, value_with_plan
+from fgsv.planning import PILOT_STARTED, Limits, Plan, offer_of_units, plan_table, value_with_plan
 from fgsv.valuation import Reason
 
 
@@ -258,3 +258,42 @@ def test_a_pilot_stops_at_the_precision_that_a_run_with_its_confidence_stops_at(
 def test_a_plan_takes_no_budget():
     with pytest.raises(TypeError, match="pilot="):
         fgsv.plan(fgsv.games.SumOfUnanimity(20), budget=100)
+
+
+def test_what_a_run_will_not_reach_is_foreseen_with_what_would():
+    found = Plan(n_players=9000, n_groups=40, n_evaluations=2000, seconds=2.0, half_width=0.08, confidence=0.95)
+    asked = []
+
+    def offer(target, most):
+        asked.append((target, most))
+        return "unit_size=40 gets there in about 2 min"
+
+    assert found.foresee(Limits(precision=0.05), offer=offer).foreseen == ()
+    assert not asked
+    (words,) = found.foresee(Limits(precision=0.001), offer=offer).foreseen
+    assert words.startswith("this run needs about 13,000,000 evaluations (3.6 h) for ± 0.10%, but ends after about")
+    assert words.endswith("1,000,000, with ± 0.36%; unit_size=40 gets there in about 2 min")
+    assert asked == [(0.001, pytest.approx(12_800))]
+    (words,) = found.foresee(Limits(budget=5000, precision=0.01)).foreseen
+    assert "but ends after about 5,000" in words
+
+
+def test_a_payout_that_will_be_refused_is_foreseen():
+    found = Plan(9000, 40, n_evaluations=2000, seconds=2.0, half_width=0.08, confidence=0.95, test_rows=0.12)
+    (words,) = found.foresee(Limits(budget=20_000), payable=0.1).foreseen
+    assert "payments will probably be refused" in words
+    assert "the test rows leave ± 12.00% alone, however long the run: bring more" in words
+    assert replace(found, test_rows=0.02).foresee(Limits(budget=20_000), payable=0.1).foreseen == ()
+
+
+def test_an_offer_of_units_is_measured_on_few_players():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=1500), "provider": rng.integers(5, size=1500)})
+    frame["y"] = frame["a"] + rng.normal(size=1500)
+    table = fgsv.open_table(frame, group="provider", target="y", model="ridge")
+    size, game, partition = table.larger_players()
+    assert partition.n_players == game.n_players <= 256
+    assert partition.n_groups == 5
+    offer = offer_of_units(table, Limits())
+    assert f"unit_size={size} gets there in about" in offer(0.05, 3600.0)
+    assert offer(0.05, 1e-3) == offer(1e-9, 3600.0) == ""  # where it is no faster, or takes too many

@@ -168,7 +168,7 @@ NAMED = [
     (lambda: texts(encoding=None), "expected a text as encoding, got NoneType"),
     (
         lambda: fgsv.value(texts()),
-        "game must be callable, from an (m, n) boolean array to m numbers; got Corpus; give its game and its groups",
+        "game must be callable, from an (m, n) boolean array to m numbers; got Texts; give its game and its groups",
     ),
     (lambda: results.seal_run(texts(), public_from=3), "expected a text as public_from, got int"),
     (lambda: results.seal_run(texts(), budget=100).seed(1.0854), "expected a text as public, got float: write the"),

@@ -10,8 +10,8 @@ from . import plots as plots
 from . import report as report
 from . import results as results
 from . import verification as verification
-from .data.corpus import open_text as open_text
-from .data.opening import open_table as open_table
+from .data.table import open_table as open_table
+from .data.texts import open_text as open_text
 from .diagnosis import diagnose as diagnose
 from .game import Game as Game
 from .game import GameError as GameError

@@ -19,27 +19,31 @@ from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted
-from fgsv.game import as_game
+from fgsv.game import GameError, as_game
 from fgsv.methods import Enumeration, Task, as_method, for_task
-from fgsv.running.first_cost import PILOT, FirstCost
-from fgsv.running.preparation import DEFAULT_BUDGET, access_to, keywords, read_players
+from fgsv.running.first_cost import LONG, PILOT, FirstCost
+from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
 from fgsv.running.targets import RULE_OF_THREE
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
-from fgsv.words import duration, level, percent
+from fgsv.words import duration, level, option, percent
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Opened
+    from fgsv.data.dataset import Dataset
 
 PILOT_SECONDS = 20.0
 PILOT_STARTED = 66
 """Evaluations in the pilot of a run that starts from known ones; more if there is time."""
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
+PILOT_OF_UNITS = 512
+"""Evaluations that show how fast larger players reach a precision."""
 MOST = 10**12
 """Evaluations that no run will have."""
+Offer = Callable[[float, float], str]
+"""From a half-width, and the seconds that a run takes for it, to how it is reached sooner."""
 BUDGETS_STARTED = (100, 200, 500)
 BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
@@ -74,6 +78,8 @@ class Plan:
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
     test_rows: float | None = None
     """What the test rows leave in any case: the largest half-width of a share due to them; None if unknown."""
+    foreseen: tuple[str, ...] = ()
+    """What the run will not reach, and what would, in words."""
 
     @classmethod
     def of(
@@ -160,7 +166,42 @@ class Plan:
             counts.append(self.evaluations_for(limits.precision))
         if limits.max_seconds is not None and self.seconds > self.fixed_seconds:
             counts.append(self._evaluations_within(limits.max_seconds))
+        if counts and limits.budget is None:
+            counts.append(BUDGET_BESIDE_A_RULE)
         return min(counts, default=None)
+
+    def foresee(self, limits: Limits, payable: float | None = None, offer: Offer | None = None) -> Plan:
+        """Return the plan with what a run with these limits will not reach, and what would.
+
+        With shares known only to within more than `payable`, payments are refused. `offer(target, most)` says how to
+        reach a half-width otherwise in less than `most` seconds; it is asked if this run takes long, or does not get
+        there.
+        """
+        if self.exact or not math.isfinite(self.half_width):
+            return self
+        n_evaluations = self.expected(limits) or DEFAULT_BUDGET
+        reached, said = self.half_width_after(n_evaluations), []
+        left = 0.0 if self.test_rows is None or not math.isfinite(self.test_rows) else self.test_rows
+        if payable is not None and math.hypot(reached, left) > payable:
+            alone = " alone, however long the run: bring more of them" if left > payable else ""
+            known = percent(math.hypot(reached, left))
+            said.append(
+                f"payments will probably be refused: shares will be known to about ± {known}, and not to a tenth of "
+                f"the amount; the test rows leave ± {percent(left)}{alone}"
+            )
+        target = limits.precision or (payable if payable is not None and reached > payable else None)
+        if target is not None:
+            needed = self.evaluations_for(target)
+            seconds = self.seconds_for(needed)
+            takes = f"this run needs about {float(f'{needed:.2g}'):,.0f} evaluations ({duration(seconds)})"
+            takes += f" for ± {percent(target)}"
+            if needed > n_evaluations:
+                takes += f", but ends after about {n_evaluations:,}, with ± {percent(reached)}"
+            late = needed > n_evaluations or seconds > LONG
+            sooner = offer(target, seconds) if offer is not None and late else ""
+            if sooner or needed > n_evaluations:
+                said.append("; ".join(filter(None, [takes, sooner])))
+        return replace(self, foreseen=tuple(said))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
@@ -244,6 +285,34 @@ def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstC
     seconds = (evaluator.meter - before).seconds
     default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
     return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
+
+
+def offer_of_units(data: Dataset, limits: Limits, *, confidence: float = 0.95, n_jobs: int | None = 1) -> Offer:
+    """Return what says how larger players reach a half-width sooner: it makes a small pilot of them first.
+
+    The pilot's evaluations are of another game, and no part of the run or its ledger. It takes at most twenty
+    seconds, or a twentieth of the time limit.
+    """
+    limit = PILOT_SECONDS if limits.max_seconds is None else min(PILOT_SECONDS, limits.max_seconds / 20)
+
+    def offer(target: float, most: float) -> str:
+        larger = data.larger_players()
+        if larger is None:
+            return ""
+        size, game, partition = larger
+        try:
+            with Evaluator(as_game(game), n_jobs=n_jobs) as evaluator:
+                access = weighted(evaluator, data.weights)
+                found = plan(access, partition, pilot=PILOT_OF_UNITS, confidence=confidence, max_seconds=limit)
+            needed = found.evaluations_for(target)
+        except (GameError, ValueError):  # nothing to share, or nothing learned
+            return ""
+        seconds = found.seconds_for(needed)
+        if needed > BUDGET_BESIDE_A_RULE or seconds > most / 2:
+            return ""
+        return f"{option('unit_size', size)} gets there in about {duration(seconds)}"
+
+    return offer
 
 
 class Watcher:
@@ -334,7 +403,7 @@ class _Stopwatch:
 
 
 def plan_table(
-    table: Opened,
+    table: Dataset,
     *,
     limits: Limits | None = None,
     pilot: int = PILOT,
@@ -348,9 +417,9 @@ def plan_table(
 
     The pilot ends where a run with these `limits` would: looking back from a longer one, all would seem cheaper.
     """
-    from fgsv.data.corpus import check_opened  # here: a plan of a game needs no tables
+    from fgsv.data.dataset import check_dataset  # here: a plan of a game needs no tables
 
-    check_opened(table)
+    check_dataset(table)
     limits = limits or Limits()
     check_type(limits, Limits, "limits of a run", "fgsv.planning.Limits(budget=...) makes them")
     ends = {"precision": limits.precision, "max_seconds": limits.max_seconds}
@@ -358,10 +427,11 @@ def plan_table(
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, start=start or None) as evaluator:
         access = weighted(evaluator, table.weights)
         found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed, **ends)
-        known = evaluator.known
+        found = found.foresee(limits, offer=offer_of_units(table, limits, confidence=confidence, n_jobs=n_jobs))
+        known = evaluator.found
         if known is None:
             return found
-        return replace(found, start=in_words(known, table.partition, evaluator.game.seconds))
+        return replace(found, start=in_words(known, table.partition, evaluator.game))
 
 
 @dataclass(frozen=True)
@@ -381,12 +451,15 @@ def value_with_plan(
     *,
     confidence: float = 0.95,
     shown_as: Callable[[Valuation], Valuation],
+    payable: float | None = None,
+    offer: Offer | None = None,
     **options: Any,
 ) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
     """Value a game, and report plan and progress to a watcher; an interrupt returns the valuation so far.
 
     The pilot is the first part of the run itself, so the plan costs nothing. `shown_as` converts the
-    raw valuation to the one displayed. Returns the raw valuation and the history of the displayed one.
+    raw valuation to the one displayed; `payable` and `offer` are those of `Plan.foresee`. Returns the raw valuation
+    and the history of the displayed one.
     """
     pilot = PILOT if limits.budget is None else min(PILOT, limits.budget // 4)
     if access.known:
@@ -404,7 +477,7 @@ def value_with_plan(
             ready = valuation.n_evaluations >= pilot and (shown is None or not math.isnan(half_width))
             if not announced and (ready or watch.evaluating > PILOT_SECONDS):
                 announced = True
-                watcher.planned(shown)
+                watcher.planned(None if shown is None else shown.foresee(limits, payable, offer))
             expected = shown.expected(limits) if announced and shown is not None else limits.budget
             watcher.after_round(valuation, half_width, expected)
     except KeyboardInterrupt:

@@ -149,7 +149,7 @@ def opened(units=2, unit=None, registered=None):
 @pytest.mark.parametrize("unit", [None, "patient"])
 def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
     table = opened(unit=unit, registered="when")
-    assert "when" not in table.dataset.features.columns
+    assert "when" not in table.rows.features.columns
     assert table.source.columns["registered"] == "when"
     valuation = fgsv.exact(table.game, table.partition)
     plan = AuditPlan.of(table)
@@ -173,15 +173,13 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
 
 def differences(table, copies, valuation):
     """Return what the share of each provider is more than under each remedy, by enumeration of each game."""
-    units = table.dataset.units
+    units = table.units
     rest = table.game_of(copies.kept)
     players = None if units is None else pd.factorize(units)[0]
     under = {
         "first": fgsv.exact(rest, copies.remedy("first", units)),
         "share": fgsv.exact(rest, copies.remedy("share", units)),
-        "precedence": fgsv.exact(
-            with_precedence(table.game_of_single_rows(), copies.origin, players), table.partition
-        ),
+        "precedence": fgsv.exact(with_precedence(table.game_of_units(None), copies.origin, players), table.partition),
     }
     return {name: valuation.shares() - each.shares() for name, each in under.items()}
 
@@ -259,7 +257,7 @@ def test_texts_have_times_too():
     corpus = fgsv.open_text(frame, group="by", test=[frame[["text", "by"]]], registered="when")
     plan = AuditPlan.of(corpus)
     assert plan.copies.table[PAIRS].to_dict("records") == [{"provider": "thief", "other": "b", "exact": 1, "near": 0}]
-    assert corpus.game_of_single_rows().n_players == 4
+    assert corpus.game_of_units(None).n_players == 4
     found = audit_table(corpus, fgsv.exact(corpus.game, corpus.partition), plan)
     assert any(each.title == "What copying earns" for each in found.tables)
 

@@ -9,7 +9,6 @@ from cli_cases import COLUMNS, undated
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.pipeline import check_folder, write_result
-from fgsv.pipeline.pipeline import _run as run
 from fgsv.planning import Limits, Watcher, value_with_plan
 from fgsv.results import Result
 from fgsv.valuation import INTERRUPTED
@@ -61,7 +60,7 @@ def test_an_audit_that_ends_early_keeps_the_valuation(fgsv_command, train, tmp_p
     assert not kept.valuation.finished
     if end is KeyboardInterrupt:
         assert "north" in text
-        assert "the audit was interrupted" in notes
+        assert "the audit is missing: it was interrupted" in notes
         assert str(kept.payout.amount) == "10.00"
     else:  # as a killed run, it can be started again
         code, _, notes = fgsv_command(*command)
@@ -95,7 +94,9 @@ def test_ctrl_c_under_a_precision_ends_the_command_before_the_audit(fgsv_command
 
 
 def test_an_interrupted_run_says_that_its_intervals_lack_training_seeds(fgsv_command, train, monkeypatch):
-    monkeypatch.setattr("fgsv.pipeline.pipeline._run", lambda making, game: stopped(run(making, game)))
+    monkeypatch.setattr(
+        "fgsv.pipeline.pipeline.value_with_plan", lambda *args, **more: stopped(value_with_plan(*args, **more))
+    )
     options = ["--model", "sklearn.tree:ExtraTreeClassifier", "--training-seeds", "fresh", "--budget", 50]
     code, text, notes = fgsv_command("value", train, *COLUMNS, *options)
     assert (code, "north" in text) == (1, True), notes
@@ -114,7 +115,7 @@ def test_ctrl_c_in_the_audit_leaves_an_unfinished_result_that_continues(fgsv_com
     of_run, command = learning.fits, [*audited, "--out", out]
     learning.order(interrupt_at=2 * of_run + 100)
     code, text, notes = fgsv_command(*command)
-    assert (code, "north" in text, "the audit was interrupted" in notes) == (1, True, True), notes
+    assert (code, "north" in text, "the audit is missing: it was interrupted" in notes) == (1, True, True), notes
     assert learning.fits == 2 * of_run + 100
     kept = document(out)
     assert (kept["finished"], kept["end"]["reason"]) == (False, "budget")

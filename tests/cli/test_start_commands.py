@@ -8,6 +8,7 @@ import pytest
 from cli_cases import providers
 
 from fgsv.cli import main
+from fgsv.ledger.test_rows import beside
 
 COLUMNS = ["--group", "provider", "--target", "y", "--unit", "unit"]
 
@@ -148,6 +149,9 @@ def test_test_rows_chosen_by_content_stay_the_test_rows(fgsv_command, files):
     assert "test rows of the run to start from" in notes
     assert "6 of 7 providers as before, 1 joined" in notes
     frame.iloc[1:].assign(a=frame["a"] + 1).to_csv(files / "other.csv", index=False)
+    code, _, notes = fgsv_command("value", files / "other.csv", *options, "--start", files / "a.db")
+    assert (code, "which are kept beside its ledger" in notes) == (0, True), notes
+    beside(files / "a.db").unlink()
     code, _, notes = fgsv_command("value", files / "other.csv", *options, "--start", files / "a.db")
     assert (code, "test rows of the earlier run" in notes, "nothing can be reused" in notes) == (2, True, True), notes
 

@@ -79,7 +79,7 @@ def test_several_metrics(fgsv_command, train):
     assert len(document["groupings"]["provider"]) == 8
     assert document["payout"]["amount"] == "150.00"
     code, _, notes = fgsv_command(*command, "--audit")
-    assert (code, "needs one metric" in notes) == (2, True)
+    assert (code, "needs one output" in notes) == (2, True)
     assert fgsv_command(*command)[0] == 0
 
 

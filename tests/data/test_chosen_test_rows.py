@@ -6,8 +6,8 @@ import pytest
 
 import fgsv
 from fgsv.audit.table_audit import warnings_of_test
-from fgsv.data.dataset import prepare
 from fgsv.data.documents import prepare_texts
+from fgsv.data.labelled_rows import prepare
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles
 from fgsv.data.test_rows import FALSE_ALARMS, Choice, chosen

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.data.dataset import prepare, recognise
+from fgsv.data.labelled_rows import prepare, recognise
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from fgsv.data.dataset import prepare
+from fgsv.data.labelled_rows import prepare
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles
 

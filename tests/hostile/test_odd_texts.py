@@ -49,7 +49,7 @@ def test_odd_documents_keep_their_words_in_every_step():
 def test_cells_that_look_like_missing_values_are_words(tmp_path):
     path = tmp_path / "odd.csv"
     frame_of(["NA", "null", "None", "nan", "1e5", "007"]).to_csv(path, index=False)
-    assert fgsv.open_text(path, text="body", group="by", test=path).dataset.texts.tolist() == [
+    assert fgsv.open_text(path, text="body", group="by", test=path).rows.texts.tolist() == [
         "NA", "null", "None", "nan", "1e5", "007"
     ]  # fmt: skip
 
@@ -70,7 +70,7 @@ def test_a_folder_in_another_encoding_is_named_and_can_be_read(tmp_path, encodin
     with pytest.raises(TableError, match=f"one.txt is not utf-8 text.*encoding=.{encoding}"):
         fgsv.open_text(tmp_path / "texts", test=test)
     opened = fgsv.open_text(tmp_path / "texts", test=test, encoding=encoding)
-    assert opened.dataset.texts.tolist() == ["naïve café crème", "plain words"]
+    assert opened.rows.texts.tolist() == ["naïve café crème", "plain words"]
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
@@ -81,7 +81,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     (tmp_path / "texts" / "a" / "link.txt").symlink_to(tmp_path / "secret")
     (tmp_path / "texts" / "a" / "back").symlink_to(tmp_path / "texts", target_is_directory=True)
     opened = fgsv.open_text(tmp_path / "texts", test=pd.DataFrame({"text": ["words"]}))
-    assert opened.dataset.texts.tolist() == ["some words", "some words"]
+    assert opened.rows.texts.tolist() == ["some words", "some words"]
 
 
 def test_no_player_changes_the_values_of_the_others(repeats):
@@ -110,6 +110,6 @@ def test_names_that_are_no_text_and_pipes_are_no_obstacle(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path / "texts")
     opened = fgsv.open_text(".", test=pd.DataFrame({"text": ["words"]}))
     assert opened.partition.names == ("a", "\\xff")
-    assert opened.dataset.names.tolist() == ["a/\\xfe.txt", "\\xff/\\xfe.txt"]
+    assert opened.rows.names.tolist() == ["a/\\xfe.txt", "\\xff/\\xfe.txt"]
     assert opened.source.file == "texts"
     json.dumps(opened.source.to_dict(), ensure_ascii=False).encode()

@@ -165,12 +165,12 @@ class Costs(Watcher):
 @pytest.mark.parametrize(
     ("model", "limits", "n_evaluations", "advice"),
     [
-        ("ridge", {"budget": 50}, 50, ["unit="]),
+        ("ridge", {"budget": 50}, 50, ["max_players="]),
         (
             "sklearn.tree:ExtraTreeRegressor",
             {"precision": 0.9, "budget": None},
             None,
-            ["model ridge or knn", "unit="],
+            ["model ridge or knn", "max_players="],
         ),
     ],
 )

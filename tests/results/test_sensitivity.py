@@ -45,7 +45,7 @@ def test_further_outputs_are_those_of_runs_of_their_own(frame, only):
     # oracles of U(N) - U(0): a table with that score alone, and a utility of that slice alone
     log_loss = value_data(opened(frame, metric="neg_log_loss"), budget=100, without=False).valuation
     assert made.answers.totals[1] == pytest.approx(log_loss.total)
-    y, slices = table.dataset.test_target, table.dataset.test_slices["area"]
+    y, slices = table.rows.test_target, table.rows.test_slices["area"]
     cities = fgsv.utility(
         table.game.model, table.inputs.X, table.inputs.y, table.inputs.X_test[slices == "city"], y[slices == "city"],
         "accuracy",

@@ -7,10 +7,12 @@ import pytest
 
 import fgsv
 from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.start import is_worth
 from fgsv.evaluation.views import by_groups, by_precedence
 from fgsv.game import Game, Precedence
 from fgsv.ledger import Ledger, known
 from fgsv.ledger.tools import summary
+from fgsv.methods.known import Known
 from fgsv.running.run import iterate
 from fgsv.verification.verify import verify
 
@@ -241,3 +243,41 @@ def test_ledgers_that_contradict_each_other_are_named(tmp_path):
     start = [tmp_path / "one.db", tmp_path / "two.db"]
     with pytest.raises(fgsv.ledger.LedgerError, match=r"different values from .*two.db.* use only one of them"):
         fgsv.value(market("abcdefg"), start=start, ledger=tmp_path / "april.db", **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("k", "seconds", "left", "worth"),
+    [
+        (1, 1e-3, 1, False),  # a slower method for one value
+        (300, 1e-3, 1, True),  # learned from in no time
+        (1500, 0.05, 1, False),  # 1,500 in batches take 8 s, learning from them 16 s
+        (1500, 0.5, 1, True),
+        (1500, 1e-6, 0, True),  # the same players: looked up
+        (1, None, 1, True),
+    ],
+)
+def test_known_evaluations_are_used_where_that_beats_starting_over(k, seconds, left, worth):
+    found = Known(
+        8,
+        np.zeros((k, 1), dtype=np.uint8),
+        np.zeros((k, 1)),
+        np.zeros(k),
+        np.ones((1, 8)) > 0,
+        np.ones(8) > 0,
+        left,
+        k,
+    )
+    assert is_worth(found, Game(np.sum, 8, seconds=seconds)) == worth
+
+
+def test_a_run_that_starts_over_is_the_run_without_a_start(tmp_path):
+    def quick(players):
+        game = market(players)
+        return Game(game.function, game.n_players, frame=game.frame, players=game.players, seconds=1e-5)
+
+    fgsv.value(quick("abcdefgh"), ledger=tmp_path / "march.db", budget=8)
+    alone = fgsv.value(quick("bcdefghijk"), budget=200)
+    started = fgsv.value(quick("bcdefghijk"), start=tmp_path / "march.db", ledger=tmp_path / "april.db", budget=200)
+    np.testing.assert_array_equal(started.values, alone.values)
+    assert started.n_known == 0
+    assert not verify(started, tmp_path / "april.db")

@@ -20,6 +20,7 @@ from fgsv.audit.chance import Chance, compare
 from fgsv.checks import as_number
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation.display import Section
 
 Rule = Literal["first", "share"]
 
@@ -49,6 +50,9 @@ class Copies:
     """(n,) the order in which rows were registered; None: unknown, and the first row is the first in the file."""
     chance: Chance | None = None
     """What every two providers have in common, beside what chance explains; None for texts."""
+    warnings: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    """What else an audit says and shows of them."""
 
     @property
     def origin(self) -> Ints:

@@ -11,16 +11,12 @@ import numpy as np
 import pandas as pd
 
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
-from fgsv.audit.copies import Copies, find_copies
-from fgsv.audit.passages import Passages, find_passages
+from fgsv.audit.copies import Copies
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
-from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
 from fgsv.checks import whole_number
-from fgsv.data.corpus import Corpus, Opened, check_opened
-from fgsv.data.dataset import Dataset
-from fgsv.data.leaks import warnings_of_test_rows
+from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.queue import OutOfTime
@@ -54,39 +50,25 @@ class AuditPlan:
     least: int
     budget: int | None
     least_pairs: int
-    passages: Passages | None = None
-    """What texts have in common; None for a table."""
 
     @classmethod
-    def of(cls, table: Opened, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
+    def of(cls, table: Dataset, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
         """Find copies, without evaluations, and check that the budget is enough."""
-        dataset = table.dataset
         if table.outputs is not None:
-            one = f"output: leave out {option('output_by')}" if isinstance(table, Corpus) else "metric: choose one"
-            raise ValueError(f"an audit needs one {one}, or value several without {option('audit')}")
-        passages, classes = None, None
-        if isinstance(table, Corpus):
-            texts = table.dataset
-            passages = find_passages(
-                texts.texts.tolist(), row_owners(table), texts.test_texts, registered=texts.registered
+            raise ValueError(
+                f"an audit needs one output: choose one metric, or leave out {option('output_by')}; or value several "
+                f"without {option('audit')}"
             )
-            copies = passages.copies
-        else:
-            rows = table.inputs.numbers, table.dataset.target, row_owners(table)
-            named = table.dataset.test_hashes is None and not isinstance(table.inputs.X_test, pd.DataFrame)
-            test = (table.inputs.X_test, table.inputs.y_test) if named else None
-            copies = find_copies(*rows, test=test, registered=dataset.registered)
-            by_class = table.dataset.task == "classification" and dataset.units is None
-            classes = table.dataset.target if by_class else None
-        least = least_budget(dataset.partition, parts=parts, classes=classes)
+        copies, classes = table.copies(), table.classes()
+        least = least_budget(table.partition, parts=parts, classes=classes)
         least += 2 * least_pairs(table) * n_remedies(copies)
         if budget is not None and whole_number(option("audit_budget"), budget) < least:
-            n_groups = dataset.partition.n_groups
+            n_groups = table.partition.n_groups
             raise ValueError(
                 f"an audit of {n_groups} groups needs at least {least} evaluations, got {budget}: raise "
                 f"{option('audit_budget')}"
             )
-        return cls(copies, tuple(parts), classes, least, budget, least_pairs(table), passages)
+        return cls(copies, tuple(parts), classes, least, budget, least_pairs(table))
 
     @property
     def default_budget(self) -> int:
@@ -112,13 +94,13 @@ def n_remedies(copies: Copies) -> int:
     return 0 if not copies.n_copies else 1 if copies.ranks is None else 2
 
 
-def least_pairs(table: Opened) -> int:
+def least_pairs(table: Dataset) -> int:
     """Return the fewest coalitions by which a remedy is compared: an unbiased estimate of all players needs them."""
     return max(LEAST_OF_REMEDY, table.game.n_players + 2)
 
 
 def audit_table(
-    table: Opened,
+    table: Dataset,
     valuation: Valuation,
     plan: AuditPlan | None = None,
     *,
@@ -136,15 +118,12 @@ def audit_table(
     is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing; the
     valuation without copies ends after half of the time.
     """
-    check_opened(table)
+    check_dataset(table)
     check_valuation(valuation)
     plan = plan or AuditPlan.of(table)
     spent: dict[str, int] = {}
-    sections = [copies_section(table, plan.copies)]
-    warnings = warnings_of_test(table)
-    if isinstance(table, Corpus) and plan.passages is not None:
-        sections += passage_sections(table.dataset, plan.passages)
-        warnings += warnings_of_test_texts(table.dataset, plan.passages)
+    sections = [copies_section(table, plan.copies), *plan.copies.sections]
+    warnings = [*warnings_of_test(table), *plan.copies.warnings]
     left = plan.default_budget if plan.budget is None else plan.budget
 
     opened = Evaluator(as_game(table.game)) if evaluator is None else nullcontext(evaluator)
@@ -179,39 +158,23 @@ def audit_table(
     )
 
 
-def row_owners(table: Opened) -> Partition:
-    """Return the owner of each training row, even if a player is a unit of several rows."""
-    partition, units = table.dataset.partition, table.dataset.units
-    if units is None:
-        return partition
-    if not partition.is_disjoint:
-        raise ValueError(
-            "an audit needs one provider for each unit, but some have several: use "
-            f"{option('shared_units', 'split')}, or value without {option('audit')}"
-        )
-    return partition.of_parts(pd.factorize(units)[0])
-
-
-def warnings_of_test(table: Opened) -> list[str]:
+def warnings_of_test(table: Dataset) -> list[str]:
     """Return warnings about the choice of test rows."""
     warnings = table.source.warnings_of_payments
-    dataset = table.dataset
-    column = next(iter(dataset.groupings))
-    if column in dataset.test_groups and len(dataset.test_groups[column]):
-        counts = pd.Series(dataset.test_groups[column]).value_counts(normalize=True)
+    labels = table.rows.test_groups.get(next(iter(table.groupings)), ())
+    if len(labels):
+        counts = pd.Series(labels).value_counts(normalize=True)
         if counts.iloc[0] > MOST_OF_TEST:
             warnings.append(
                 f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows, which favours data like its "
                 "own. Test rows from no provider, or from all alike, are fairer"
             )
-    if isinstance(dataset, Dataset):
-        warnings += warnings_of_test_rows(dataset)
     return warnings
 
 
-def copies_section(table: Opened, copies: Copies) -> Section:
+def copies_section(table: Dataset, copies: Copies) -> Section:
     """Return which providers have more rows or documents in common than chance explains."""
-    what, words = _called(table), []
+    what, words = table.noun, []
     if copies.n_copies:
         words.append(
             f"Possible copies of another provider's: {counted_things(copies.n_copies, what)}, {copies.n_exact:,} "
@@ -224,8 +187,8 @@ def copies_section(table: Opened, copies: Copies) -> Section:
         words.append(f"No two providers have more {what}s in common than chance explains.")
     if copies.chance is not None and (n_others := copies.chance.n_others):
         words.append(f"Alike in other pairs, as chance explains: {counted_things(n_others, what)}.")
-    if copies.n_copies and table.dataset.units is not None:
-        whole, partly = copies.units_hit(table.dataset.units)
+    if copies.n_copies and table.units is not None:
+        whole, partly = copies.units_hit(table.units)
         words.append(f"{whole} units consist entirely of copies, {partly} in part.")
     if not copies.n_copies:
         return Section("Possible copies", tuple(words))
@@ -237,10 +200,6 @@ def copies_section(table: Opened, copies: Copies) -> Section:
         columns.append("expected by chance")
         shown = [[*cells, f"{each['expected']:.1f}"] for cells, each in zip(shown, rows, strict=True)]
     return Section("Possible copies", tuple(words), tuple(columns), tuple(map(tuple, shown)))
-
-
-def _called(table: Opened) -> str:
-    return "document" if isinstance(table, Corpus) else "row"
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +216,7 @@ class Compared:
 
 
 def compared_shares(
-    table: Opened,
+    table: Dataset,
     access: GameAccess,
     valuation: Valuation,
     copies: Copies,
@@ -272,7 +231,7 @@ def compared_shares(
     what is left, the values of the rows that change hands, V(moved), are those of the valuation, whose draws are
     independent: Var = Var(D) + Var(V(moved)). Empty if the model learns nothing without the copies.
     """
-    evaluator, units = access.evaluator, table.dataset.units
+    evaluator, units = access.evaluator, table.units
     players = np.arange(len(copies.kept)) if units is None else pd.factorize(units)[0]
     kept = pd.unique(players[copies.kept])
     as_it_is, owners = without_folds(access), table.partition
@@ -297,7 +256,7 @@ def compared_shares(
     if copies.ranks is not None:
         found = {"first provider keeps": _with_moved(without, valuation), **found}
         order = Precedence.of(copies.origin, None if units is None else players)
-        game = table.game if units is None else table.game_of_single_rows()
+        game = table.game if units is None else table.game_of_units(None)
         with (
             evaluator.beside(as_game(game)) as inner,
             counted(spent, WHAT_COPYING_EARNS, evaluator),
@@ -326,10 +285,10 @@ def _with_moved(difference: Valuation, valuation: Valuation) -> Compared:
 
 
 def remedy_section(
-    table: Opened, copies: Copies, valuation: Valuation, compared: Mapping[str, Compared], confidence: float
+    table: Dataset, copies: Copies, valuation: Valuation, compared: Mapping[str, Compared], confidence: float
 ) -> Section:
     """Return what copying earns each provider, by each remedy."""
-    title, what = "What copying earns", _called(table)
+    title, what = "What copying earns", table.noun
     if not compared:
         return Section(title, ("Without the copies the model scores no better than with no data.",))
     words = [

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from fgsv.audit.passages import SHINGLE, Passages
+from dataclasses import replace
+
+from fgsv.audit.copies import Copies
+from fgsv.audit.passages import SHINGLE, Passages, find_passages
 from fgsv.data.documents import Documents
+from fgsv.partition import Partition
 from fgsv.valuation.display import Section
+
+
+def copies_of_texts(documents: Documents, owners: Partition) -> Copies:
+    """Return the documents that several providers have, with what an audit says about passages and test texts."""
+    found = find_passages(documents.texts.tolist(), owners, documents.test_texts, registered=documents.registered)
+    warnings = tuple(warnings_of_test_texts(documents, found))
+    return replace(found.copies, warnings=warnings, sections=tuple(passage_sections(documents, found)))
 
 
 def passage_sections(documents: Documents, found: Passages) -> list[Section]:

@@ -53,6 +53,7 @@ app.command(
     "Measures what splitting or copying earns under the usual group values (GSV).\n\n"
     "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
 )(tables.value)
+app.command("hold-out")(tables.hold_out)
 for function in (tables.plan, results.report, results.compare, results.payout, results.sensitivity, results.verify):
     app.command()(function)
 for function in (seals.seal, seals.challenge, seals.check, demo):

@@ -160,6 +160,8 @@ class Bar(Watcher):
     def planned(self, plan: Plan | None) -> None:
         """Print the plan."""
         self._print(describe(plan, self._limits))
+        for words in () if plan is None else plan.foreseen:
+            self._print(words)
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
         """Move the bar."""

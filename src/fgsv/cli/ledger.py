@@ -16,7 +16,7 @@ from fgsv.cli.sections import App
 from fgsv.words import counted, some
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Opened
+    from fgsv.data.dataset import Dataset
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -166,7 +166,7 @@ def _parts(frame: Any) -> dict[str, str]:
 
 @app.command()
 @opens_data
-def applies(table: Opened, start: option.Start = None, as_json: option.Json = False) -> None:
+def applies(table: Dataset, start: option.Start = None, as_json: option.Json = False) -> None:
     """Show how much of earlier ledgers applies to a table.
 
     Says which players are still there, and what is known.
@@ -183,7 +183,7 @@ def applies(table: Opened, start: option.Start = None, as_json: option.Json = Fa
         counts = {"apply": len(found), "recorded": found.n_recorded, "draws": int((found.run >= 0).sum())}
         print_json(counts | {"players_left": found.n_left, "players_joined": found.n_joined, "notes": found.notes})
         return
-    for line in [in_words(found, table.partition), *found.notes]:
+    for line in [in_words(found, table.partition, table.game), *found.notes]:
         echo(line)
 
 
@@ -235,6 +235,8 @@ def forget(
     else:
         what = f"{counted(found.evaluations, 'evaluation')} of {counted(found.players, 'player')}"
         echo(f"{what} erased from {ledger}")
+        if found.test_rows:
+            echo(f"{counted(found.test_rows, 'test row')} beside it erased: no run can start from it any more")
         if found.unknown:
             few = some(map(repr, found.unknown), most=3)
             echo(f"warning: {ledger} has no player {few}: misspelt, or forgotten before")

@@ -15,10 +15,9 @@ from fgsv.cli.documents import results_only
 from fgsv.cli.parsers import numbers, settings
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Corpus
-    from fgsv.data.opening import Table
+    from fgsv.data.dataset import Dataset
 
-NOT_LOADED = dict.fromkeys(("Table", "Corpus", "Opened"), Any)
+NOT_LOADED = dict.fromkeys(("Dataset",), Any)
 """The types of opened data, which annotations name: they are imported only when a command runs."""
 
 
@@ -29,6 +28,8 @@ def open_data(
     group: option.Group = None,
     regroup: option.Regroup = None,
     unit: option.Unit = None,
+    unit_size: option.UnitSize = None,
+    max_players: option.MaxPlayers = None,
     test: option.Test = None,
     test_fraction: option.TestFraction = 0.25,
     test_by: option.TestBy = None,
@@ -54,7 +55,7 @@ def open_data(
     seed: option.Seed = 0,
     training_seeds: option.TrainingSeeds = "fixed",
     registered: option.Registered = None,
-) -> Table | Corpus:
+) -> Dataset:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
     from fgsv.data.folders import TEXT
@@ -87,6 +88,8 @@ def open_data(
         "group": group or (),
         "regroup": regroup or (),
         "unit": unit,
+        "unit_size": unit_size,
+        "max_players": max_players,
         "test": test,
         "test_fraction": test_fraction,
         "test_by": test_by,

@@ -55,6 +55,17 @@ Regroup = Annotated[
 Unit = Annotated[
     str | None, typer.Option(help="Column that combines rows into one player, such as a patient", metavar="COLUMN")
 ]
+UnitSize = Annotated[
+    int | None,
+    typer.Option(
+        help="So many rows of a provider are one player, in the order of a hash of their content with the split seed",
+        min=1,
+        metavar="ROWS",
+    ),
+]
+MaxPlayers = Annotated[
+    int | None, typer.Option(help="The smallest --unit-size that makes at most so many players", min=2, metavar="N")
+]
 Test = Annotated[Path | None, typer.Option(help="File of test rows")]
 TestFraction = Annotated[
     float, typer.Option(help="Approximate fraction of rows held out for testing", metavar="FRACTION")

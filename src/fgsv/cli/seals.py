@@ -14,14 +14,14 @@ from fgsv.cli.documents import echo, print_json, results_only
 from fgsv.cli.opening import opens_data
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Opened
+    from fgsv.data.dataset import Dataset
 
 ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof.json")]
 
 
 @opens_data
 def seal(
-    table: Opened,
+    table: Dataset,
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="File for the seal, such as seal.json")],
     seed: option.NotSealedSeed = 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -13,7 +14,7 @@ from fgsv.cli.parsers import amounts
 from fgsv.words import level
 
 if TYPE_CHECKING:
-    from fgsv.data.corpus import Opened
+    from fgsv.data.dataset import Dataset
     from fgsv.results import Result, Seal
 
     Before: TypeAlias = Result | None
@@ -24,7 +25,7 @@ else:
 
 @opens_data
 def value(
-    table: Opened,
+    table: Dataset,
     context: typer.Context,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -115,7 +116,7 @@ def value(
 
 @opens_data
 def plan(
-    table: Opened,
+    table: Dataset,
     pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -148,6 +149,7 @@ def plan(
             "plan": records(found.to_frame()),
             "test_rows": found.test_rows,
             "evaluations": evaluations,
+            "foreseen": list(found.foreseen),
             "notes": table.notes,
         }
         document |= {"start": found.start} if found.start else {}
@@ -158,3 +160,41 @@ def plan(
     console.show(found.to_frame(), f"the cost of precision, at {level(confidence)} confidence")
     if evaluations is not None:
         console.say(console.describe(found, limits))
+    console.say_all(found.foreseen)
+
+
+def hold_out(
+    file: Annotated[Path, typer.Argument(help="Table, as for fgsv value", metavar="FILE")],
+    fraction: option.TestFraction = 0.25,
+    group: option.Group = None,
+    unit: option.Unit = None,
+    split_seed: option.SplitSeed = 0,
+    encoding: option.Encoding = "utf-8",
+    force: option.ForceFile = False,
+    as_json: option.Json = False,
+) -> None:
+    """Split a table into test rows and the rest.
+
+    Writes FILE-train.csv and FILE-test.csv beside FILE; a hash of its content decides where a row goes. Test rows in
+    a file of their own serve every month, whoever leaves.
+
+    Example: fgsv hold-out all.csv --fraction 0.25 --group provider --split-seed 480915722
+    """
+    from fgsv.cli import console
+    from fgsv.data.holding_out import hold_out as held_out
+    from fgsv.files import write_whole
+    from fgsv.pipeline import check_file
+
+    paths = [file.with_name(f"{file.name.partition('.')[0]}-{kind}.csv") for kind in ("train", "test")]
+    for path in paths:
+        check_file(path, force=force)
+    with results_only():
+        parts = held_out(
+            file, fraction=fraction, group=group or (), unit=unit, split_seed=split_seed, encoding=encoding
+        )
+    for path, rows in zip(paths, parts, strict=True):
+        write_whole(path, rows.to_csv(index=False))
+    if as_json:
+        print_json({str(path): len(rows) for path, rows in zip(paths, parts, strict=True)})
+        return
+    console.say_all(f"{len(rows):,} rows written to {path}" for path, rows in zip(paths, parts, strict=True))

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.data.inputs import read_all
 from fgsv.data.preprocessing import Fitted
 from fgsv.data.reading import TableError
 from fgsv.data.test_rows import contents_of
 from fgsv.ledger.earlier import last_frame
+from fgsv.ledger.test_rows import PROVIDER, beside
 from fgsv.types import Ints
 from fgsv.words import option
 
-PARTS = {"preprocessing", "metric", "task", "choice of test rows"}
+PARTS = {"preprocessing", "metric", "task", "choice of test rows", "units"}
 """What a table adds to the frame of its game."""
 
 
@@ -35,6 +37,10 @@ class CarriedOver:
     """The feature columns, used or not; with target and unit they identify a row."""
     test_rows: tuple[str, ...] | None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
+    units: Mapping[str, int] | None = None
+    """Size and seed of the pieces that are players (`fgsv.data.units`); None if they are not such pieces."""
+    kept: Path | None = None
+    """The test rows beside the ledger, if it has them."""
 
     def parts(self) -> dict[str, str]:
         """Return the parts of a frame, as text."""
@@ -44,6 +50,7 @@ class CarriedOver:
             "metric": self.metric,
             "task": self.task,
             "choice of test rows": json.dumps(rows),
+            "units": json.dumps(self.units),
         }
 
     @classmethod
@@ -58,7 +65,8 @@ class CarriedOver:
         fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
         features = tuple(fitted.pop("features"))
         test_rows = None if rows is None else tuple(rows["rows"])
-        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows)
+        units = json.loads(frame["units"])
+        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows, units, beside(path))
 
 
 def row_hashes(rows: pd.DataFrame) -> list[str]:
@@ -67,19 +75,28 @@ def row_hashes(rows: pd.DataFrame) -> list[str]:
 
 
 def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
-    """Return where the rows with these hashes are, in that order; equal rows are taken in the order of the table."""
+    """Return where the rows with these hashes are, in that order, and -1 for those that are not there.
+
+    Equal rows are taken in the order of the table.
+    """
     places: dict[str, list[int]] = defaultdict(list)
     for place, found in reversed(list(enumerate(row_hashes(rows)))):
         places[found].append(place)
-    indices = [places[each].pop() for each in hashes if places[each]]
-    missing = len(hashes) - len(indices)
-    if missing:
-        raise TableError(
-            f"{missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed: "
-            f"nothing can be reused. Run without {option('start')}, and keep the test rows in a separate file "
-            f"({option('test')})"
-        )
-    return np.array(indices, dtype=np.int64)
+    return np.array([places[each].pop() if places[each] else -1 for each in hashes], dtype=np.int64)
+
+
+def kept_rows(carried: CarriedOver, names: Sequence[str], n_missing: int) -> pd.DataFrame:
+    """Return these columns of the test rows beside the ledger of the earlier run, if the table lacks some of them."""
+    hashes = carried.test_rows or ()
+    if carried.kept is not None and carried.kept.exists():
+        frame = read_all(carried.kept).frame
+        if {*names, PROVIDER} <= set(frame) and row_hashes(frame[list(names)]) == list(hashes):
+            return frame[[*names, PROVIDER]]
+    raise TableError(
+        f"{n_missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed, "
+        f"and not beside its ledger: nothing can be reused. Run without {option('start')}, and keep the test rows in "
+        f"a separate file ({option('test')})"
+    )
 
 
 def check_features(names: Sequence[Any], carried: CarriedOver) -> list[str]:

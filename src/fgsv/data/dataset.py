@@ -1,284 +1,154 @@
-"""Data sets: rows become players with their groups, features, a target and test rows."""
+"""Data as a game: what a table, texts and every further kind of data have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from fgsv.data.carried_over import CarriedOver, check_features, find_rows, row_hashes
-from fgsv.data.players import MOST_CLASSES, Rows, bands_of, shown, without_training_rows
-from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
-from fgsv.data.roles import Roles
-from fgsv.data.test_rows import Choice, marked
+from fgsv.checks import check_type
+from fgsv.data.facts import equal_rows
+from fgsv.data.source import Source
+from fgsv.data.units import FEW_PLAYERS, in_units
 from fgsv.partition import Partition
-from fgsv.types import Ints, Masks
-from fgsv.words import option, some
+from fgsv.types import Floats, Masks
+from fgsv.valuation import Valuation
+from fgsv.words import option
 
-Task = Literal["classification", "regression"]
-MOST_SLICES = 10
-"""Limit on the slices of the test rows by one column."""
-MOSTLY, FEW = 0.8, 20
-"""A target with more classes than this part of the rows, unless these are few, is an id or a date."""
+if TYPE_CHECKING:
+    from fgsv.audit.copies import Copies
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Training rows, test rows and the groupings of the players: everything that a utility and a valuation need."""
+class Dataset(ABC):
+    """Data as a game of its rows or units: `fgsv.value(data.game, data.partition)` values it.
 
-    features: pd.DataFrame
-    """The features of the training rows, as in the file."""
-    target: NDArray[Any]
-    test_features: pd.DataFrame
-    test_target: NDArray[Any]
-    units: NDArray[Any] | None
-    """(rows,) the unit of each training row; None where each row is a player."""
-    groupings: dict[str, Partition]
-    """Column -> partition of the players; the first is the main one."""
-    test_groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test row, where the test rows have that column."""
-    task: Task
-    notes: tuple[str, ...]
-    """The choices that were made, in plain words."""
-    test_hashes: tuple[str, ...] | None = None
-    """A hash of each test row, in order; None if a file or a column names the test rows."""
-    test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
-    """Column -> the slice that each test row is in."""
-    registered: Ints | None = None
-    """(rows,) the order in which training rows were registered; None: unknown."""
-    split_seed: int | None = None
-    """The split seed by which test rows were chosen; None if they were not chosen by it."""
+    A kind of data is a frozen dataclass with these fields and methods; nothing outside its module asks which it is.
+    """
+
+    noun: ClassVar[str]
+    """What a row is called."""
+    least_gain: ClassVar[float] = 0.0
+    """With no more than this between U(0) and U(N), there is nothing to share."""
+    by_folder: bool = False
+    """Whether rows are in the order of the providers' folders, which does not say who had a row first."""
+    game: Any
+    rows: Any
+    """Training rows, their units and groupings, and test rows."""
+    source: Source
     warnings: tuple[str, ...] = ()
-    """What is odd about the choice of test rows."""
+    also: tuple[str, ...] = ()
+    """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
+
+    @abstractmethod
+    def game_of(self, rows: Masks) -> Any:
+        """Return the game of those training rows that a mask selects."""
+
+    @abstractmethod
+    def game_of_units(self, units: Any) -> Any:
+        """Return the game of the same rows with other units; None: each row is a player."""
+
+    @abstractmethod
+    def copies(self) -> Copies:
+        """Return which rows several providers have, and what an audit says about that."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """Return a sentence about what each provider delivered, beside the average; empty if players are shared."""
+
+    @abstractmethod
+    def cheaper_evaluations(self) -> list[str]:
+        """Return what would make evaluations cheaper, in words."""
+
+    def cheaper(self) -> str:
+        """Return what would make a run cheaper, in words; empty if nothing would."""
+        ways = self.cheaper_evaluations()
+        if self.units is None:
+            ways.append(f"larger players ({option('max_players', FEW_PLAYERS)}), which need fewer evaluations")
+        return " or ".join(ways)
+
+    def larger_players(self) -> tuple[int, Any, Partition] | None:
+        """Return a unit size that makes few players, with their game and partition; None if there is none."""
+        main, partition = next(iter(self.groupings)), self.partition
+        if self.units is not None or partition.n_players <= 2 * FEW_PLAYERS or partition.n_groups > FEW_PLAYERS:
+            return None
+        of_main = replace(self.rows, groupings={main: partition}, paid=(main,))
+        rows = in_units(of_main, None, FEW_PLAYERS, seed=self.source.split_seed or 0)
+        return rows.pieces.size, self.game_of_units(rows.units), rows.partition
+
+    def classes(self) -> Any:
+        """Return the class of each player, or None where players have none."""
+        return None
+
+    def own_test_rows(self) -> pd.DataFrame | None:
+        """Return test rows that were drawn from the data, each with a digest of its provider; None if none were."""
+        return None
+
+    def describe_player(self, player: int) -> tuple[str, str] | None:
+        """Return a player's name and first words; None where players are not for reading."""
+        return None
+
+    @property
+    def groupings(self) -> dict[str, Partition]:
+        """Column -> partition of the players; the first is the main one."""
+        return dict(self.rows.groupings)
 
     @property
     def partition(self) -> Partition:
-        """The main grouping."""
+        """Who owns which player, by the main grouping."""
         return next(iter(self.groupings.values()))
 
+    @property
+    def units(self) -> Any:
+        """(rows,) the unit of each training row; None where each row is a player."""
+        return self.rows.units
 
-def prepare(
-    table: TableFile,
-    roles: Roles,
-    *,
-    target: str,
-    target_missing: str | None = None,
-    task: Task | None = None,
-    test: TableFile | None = None,
-    carried: CarriedOver | None = None,
-    slices: Sequence[str] = (),
-) -> Dataset:
-    """Make a data set of a table; its test rows are the rows of `test`, or rows of its own as `roles` say.
+    def equal_rows(self) -> tuple[Masks, list[str]]:
+        """Return (rows,) whether another provider has an equal row, and a warning that names whose are equal."""
+        if not self.partition.is_disjoint:
+            return np.zeros(len(self.rows.contents()), dtype=bool), []
+        return equal_rows(self.rows.contents(), self.row_owners())
 
-    Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
-    what `recognise` infers from the target. `carried` is taken over from an earlier run: its features and, unless
-    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored separately.
-    """
-    roles.check_provider(target, "target", "a file for each provider")
-    table = _with_targets(table, target, target_missing)
-    test = None if test is None else _with_targets(test, target, target_missing)
-    rows = Rows.of(table, roles)
-    names, earlier = _features(table, roles, target, carried)
-    content = [*names, target]
-    task, why = _task(table.frame[target], task, carried)
-    y = _target(table.frame[target], task)
-    if task == "classification":
-        _check_classes(table.frame[target])
-    if test is not None:
-        for name in names:
-            test.column(name, "a feature")
-        choice = Choice(np.zeros(len(y), dtype=bool), f"{len(test.frame)} rows of {test.name}")
-        tested, test_y = test, _target(test.frame[target], task)
-        test_groups = {name: test.frame[name].to_numpy() for name in roles.group if name in test.frame}
-    else:
-        choice = _choice(rows, y, task, content, carried)
-        tested, test_y = replace(table, frame=table.frame.iloc[choice.places]), y[choice.places]
-        test_groups = {name: each[choice.places] for name, each in rows.labels.items()}
-    _check_target(y[~choice.is_test], test_y, task, target)
-    players = rows.players(choice.is_test)
-    named = test is not None or roles.test_by is not None
-    return Dataset(
-        features=table.frame.loc[~choice.is_test, names],
-        target=y[~choice.is_test],
-        test_features=tested.frame[names],
-        test_target=test_y,
-        units=players.units,
-        groupings=players.groupings,
-        test_groups=test_groups,
-        task=task,
-        notes=(
-            *dict.fromkeys([*table.notes, *tested.notes]),
-            f"{task} ({why})",
-            f"tested on {choice.note}",
-            *earlier,
-            *players.notes,
-        ),
-        test_hashes=None if named else tuple(row_hashes(tested.frame[_identity(content, roles)])),
-        test_slices={name: _slices(tested, name) for name in slices},
-        registered=players.registered,
-        split_seed=choice.split_seed,
-        warnings=tuple(choice.warnings(rows.labels)),
-    )
-
-
-def _features(
-    table: TableFile, roles: Roles, target: str, carried: CarriedOver | None
-) -> tuple[list[str], list[str]]:
-    """Return the feature columns, and notes on those that an earlier run did not have."""
-    for name in roles.ignore:
-        table.column(name, "to ignore")
-    others = {*roles.group, target, roles.unit, roles.test_by, roles.registered, *roles.ignore}
-    names = [name for name in table.frame.columns if name not in others]
-    if not names:
-        raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
-    return (names, []) if carried is None else (list(carried.features), check_features(names, carried))
-
-
-def _identity(content: Sequence[str], roles: Roles) -> list[str]:
-    """Return the columns by which a row is recognised in another period: its features, target and unit."""
-    return [*content, *([] if roles.unit is None else [roles.unit])]
-
-
-def _choice(rows: Rows, y: NDArray[Any], task: Task, content: Sequence[str], carried: CarriedOver | None) -> Choice:
-    """Return the test rows of a table: marked in a column, those of an earlier run, or chosen by their content."""
-    table, roles = rows.table, rows.roles
-    if roles.test_by is not None:
-        return marked(table.column(roles.test_by, "marks the test rows"))
-    if carried is not None and carried.test_rows is not None:
-        order = find_rows(table.frame[_identity(content, roles)], carried.test_rows)
-        note = f"the {len(order)} test rows of the run to start from"
-        return Choice(np.isin(np.arange(len(y)), order), note, order=order)
-
-    def problem(is_test: Masks) -> str | None:
-        return _problem(y[~is_test], y[is_test], task) or without_training_rows(rows.labels, is_test)
-
-    return rows.choose(content, problem)
-
-
-def _slices(tested: TableFile, name: str) -> NDArray[Any]:
-    """Return the slice of each test row by a column: its value as text, or one of three bands of many numbers."""
-    slices = bands_of(tested.column(name, "of slices"))
-    found = pd.unique(pd.Series(slices))
-    if not 2 <= len(found) <= MOST_SLICES:
-        raise TableError(
-            f"column {name!r} has {len(found)} values among the {len(slices)} test rows: "
-            f"{option('also_slice')} needs 2 to {MOST_SLICES}. Choose another column, or one with broader values"
-        )
-    return slices
-
-
-def _task(values: pd.Series[Any], asked: Task | None, carried: CarriedOver | None) -> tuple[Task, str]:
-    """Return the task, and in words why it is this one."""
-    if asked is not None:
-        return asked, "as requested"
-    if carried is not None:
-        return cast(Task, carried.task), "as in the run to start from"
-    if values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
-        raise TableError(
-            f"column {values.name!r} (the target) is read as text, because of cells such as {shown(cell)}, though "
-            "most look like numbers: write plain numbers, such as 1234.5, or use "
-            f"{option('task', 'classification')}"
-        )
-    return recognise(values), f"inferred: {values.name!r} has {values.nunique()} distinct values"
-
-
-def recognise(values: pd.Series[Any]) -> Task:
-    """Infer the task from the target: classification where it holds classes, regression where it holds quantities.
-
-    Text, booleans and categories are classes; so are whole numbers with at most `MOST_CLASSES` distinct values.
-
-    >>> recognise(pd.Series(["ill", "well"])), recognise(pd.Series([0.5, 1.2]))
-    ('classification', 'regression')
-    """
-    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        return "classification"
-    distinct = np.asarray(values.dropna().unique(), dtype=float)
-    whole = np.isfinite(distinct).all() and np.all(np.mod(distinct, 1) == 0)
-    return "classification" if whole and len(distinct) <= MOST_CLASSES else "regression"
-
-
-def _with_targets(table: TableFile, name: str, missing: str | None) -> TableFile:
-    """Return a table in which every row has a target: the rest is refused, dropped, or a class named `missing`."""
-    column = table.column(name, "the target")
-    absent = column.isna() | (column.astype(str).str.strip() == "")
-    count = f"{int(absent.sum())} of {len(column)} rows"
-    if not absent.any():
-        return table
-    if missing is None:
-        raise TableError(
-            f"column {name!r} (the target) of {table.name} has missing values in {count}: fill them in, leave these "
-            f"rows out with {option('target_missing', 'drop')}, or make them a class with "
-            f"{option('target_missing', 'NAME')}"
-        )
-    if absent.all():
-        raise TableError(f"column {name!r} (the target) of {table.name} is empty: choose another {option('target')}")
-    if missing == "drop":
-        frame, note = without_rows(table.frame, absent), f"left out {count} of {table.name} without a target"
-    else:
-        words = column.convert_dtypes().astype(object)  # whole numbers beside missing ones are written as floats
-        frame = table.frame.assign(**{name: words.mask(absent, missing).astype(str)})
-        note = f"{count} of {table.name} without a target are the class {missing!r}"
-    return replace(table, frame=frame, notes=(*table.notes, note))  # the index still numbers the rows of the file
-
-
-def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
-    """Return the target as an array: classes as they are, quantities as finite floats."""
-    if task == "classification":
-        if pd.api.types.is_float_dtype(values) and (fractions := values[np.mod(values.astype(float), 1) != 0]).any():
-            raise TableError(
-                f"column {values.name!r} (the target) has fractional values, such as {fractions.iloc[0]:g}: "
-                "classification "
-                f"needs classes. Choose {option('task', 'regression')}, or write the classes as words"
+    def row_owners(self) -> Partition:
+        """Return the owner of each training row, even if a player is a unit of several rows."""
+        if self.units is None:
+            return self.partition
+        if not self.partition.is_disjoint:
+            raise ValueError(
+                "an audit needs one provider for each unit, but some have several: use "
+                f"{option('shared_units', 'split')}, or value without {option('audit')}"
             )
-        if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
-            small = bool((values.astype(float).abs() < 2**53).all())
-            return values.to_numpy("int64" if small else None)  # class 1 is the same class as 1.0 in another file
-        return np.asarray(values.astype(str) if values.dtype == object else values.to_numpy())
-    numbers = pd.to_numeric(values, errors="coerce").astype(float)
-    wrong = ~np.isfinite(numbers)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise TableError(
-            f"column {values.name!r} (the target) has {shown(values.iloc[first])} in row {values.index[first] + 1}: "
-            "regression needs finite numbers. Correct the value or remove the row"
+        return self.partition.of_parts(pd.factorize(self.units)[0])
+
+    @property
+    def notes(self) -> list[str]:
+        """The choices that were made, in plain words."""
+        return list(self.source.notes)
+
+    @property
+    def weights(self) -> Floats | None:
+        """The weights with which the outputs make up the score on all test rows; None if it is the only output."""
+        return np.array([1.0, *np.zeros(len(self.also))]) if self.also else None
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None:
+        """The outputs that are valued side by side; None for a single score, even if others are scored too."""
+        return self.game.outputs if self.weights is None else None
+
+    def on_all_test_rows(self, valuation: Valuation) -> Valuation:
+        """Convert a valuation of the game to one of the score that payments are by, without further scores."""
+        return valuation if self.weights is None else valuation.combined(self.weights)
+
+    def __repr__(self) -> str:
+        n_groups, n_players = self.partition.n_groups, self.partition.n_players
+        warnings = (f"warning: {each}" for each in self.warnings)
+        return "\n".join(
+            [f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes, *warnings]
         )
-    return np.asarray(numbers)
 
 
-def _check_classes(target: pd.Series[Any]) -> None:
-    """Raise an error if nearly every row of a table has a class of its own."""
-    n_classes, n_rows = target.nunique(), len(target)
-    if n_classes > MOSTLY * n_rows > FEW:
-        raise TableError(
-            f"column {target.name!r} (the target) has {n_classes:,} classes in {n_rows:,} rows, such as "
-            f"{shown(target.iloc[0])}: nothing can be learned about ids or dates. Name another target"
-        )
-
-
-def _problem(y: NDArray[Any], test_y: NDArray[Any], task: Task) -> str | None:
-    """Say why these rows cannot be trained and tested on; None if they can."""
-    if len(test_y) == 0:
-        return "there are no test rows"
-    if len(y) == 0:
-        return "there are no training rows: all are test rows"
-    if task == "classification":
-        unknown = sorted(set(np.unique(test_y).tolist()) - set(np.unique(y).tolist()), key=str)
-        if unknown:
-            return f"the test rows have classes that no training row has: {some(unknown, 5)}"
-    return None
-
-
-def _check_target(y: NDArray[Any], test_y: NDArray[Any], task: Task, name: str) -> None:
-    """Check that something can be learned from the training rows and tested on the test rows."""
-    problem = _problem(y, test_y, task)
-    if problem is not None:
-        where = f"in the {option('test_by')} column or the {option('test')} file"
-        raise TableError(f"{problem}. Choose other test rows, {where}")
-    if len(np.unique(y)) < 2:
-        raise TableError(
-            f"column {name!r} (the target) has only one value in the training rows, {y[0]}: there is nothing to learn"
-        )
+def check_dataset(given: object) -> None:
+    """Raise an error if this is no opened data, such as the path of a file."""
+    check_type(given, Dataset, "a table or texts", "fgsv.open_table or fgsv.open_text opens them")

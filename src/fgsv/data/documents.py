@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fgsv.data.folders import FILE, PROVIDER
 from fgsv.data.players import Rows, complete, labels_of, without_training_rows
 from fgsv.data.reading import TableError, TableFile
-from fgsv.data.roles import Roles
+from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.test_rows import Choice, marked
+from fgsv.data.units import Pieces, in_units
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
@@ -55,6 +56,15 @@ class Documents:
     """What is odd about the choice of test texts."""
     by_folder: bool = False
     """Whether each provider has a folder: then documents are in the order of the providers' names."""
+    paid: tuple[str, ...] = ()
+    """The columns of providers, among those of `groupings`."""
+    shared_units: SharedUnits | None = None
+    pieces: Pieces | None = None
+    """How `units` were cut; None if they are not pieces of fixed size."""
+
+    def contents(self) -> list[bytes]:
+        """Return the content of each training document."""
+        return [str(text).encode("utf-8", "surrogatepass") for text in self.texts]
 
     @property
     def partition(self) -> Partition:
@@ -110,7 +120,7 @@ def prepare_texts(
         choice = _choice(rows, text, output_by)
         tested = replace(table, frame=table.frame[choice.is_test])
     players = rows.players(choice.is_test)
-    return Documents(
+    made = Documents(
         texts=table.frame.loc[~choice.is_test, text].to_numpy(object),
         names=_names(table)[~choice.is_test],
         units=players.units,
@@ -122,7 +132,10 @@ def prepare_texts(
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),
         by_folder=table.by_file == PROVIDER,
+        paid=tuple(roles.group),
+        shared_units=roles.shared_units,
     )
+    return in_units(made, roles.unit_size, roles.max_players, seed=roles.split_seed)
 
 
 def _check_none_lost(whole: TableFile, rows: Rows) -> None:

@@ -16,8 +16,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from fgsv.data.dataset import Dataset
 from fgsv.data.documents import Documents
+from fgsv.data.labelled_rows import LabelledRows
 from fgsv.data.players import shown
 from fgsv.data.preprocessing import Columns, days
 from fgsv.data.reading import as_listed, odd_number
@@ -39,24 +39,24 @@ A_FEW = 0.05
 """Fraction of the test rows that may equal a training row by chance."""
 
 
-def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
+def warnings_of_features(rows: LabelledRows, columns: Columns) -> list[str]:
     """Return warnings that name features which look like ids, predict the target alone, or are numbers as text."""
-    ids = [name for name in columns.numbers if _is_id(dataset.features[name])]
+    ids = [name for name in columns.numbers if _is_id(rows.features[name])]
     warnings = []
     if ids:
         warnings.append(
             f"these features look like row numbers or ids, which a model can memorise: {', '.join(ids)}; "
             f"leave them out with the option ignore: {quote(as_listed(ids))}"
         )
-    alone = {name: score for name in columns.used if (score := _score_alone(dataset, columns, name)) >= ALMOST_ALONE}
+    alone = {name: score for name in columns.used if (score := _score_alone(rows, columns, name)) >= ALMOST_ALONE}
     if alone:
-        what = "balanced accuracy" if dataset.task == "classification" else "R²"
+        what = "balanced accuracy" if rows.task == "classification" else "R²"
         words = ", ".join(f"{name} ({what} {score:.3f})" for name, score in alone.items())
         warnings.append(
             f"almost predicts the target by itself: {words}; if it is known only after the target, leave it out with "
             f"the option ignore: {quote(as_listed(alone))}"
         )
-    texts = {name: odd_number(dataset.features[name]) for name in (*columns.categories, *columns.left_out)}
+    texts = {name: odd_number(rows.features[name]) for name in (*columns.categories, *columns.left_out)}
     numbers = ", ".join(f"{name} ({shown(cell)})" for name, cell in texts.items() if cell is not None)
     if numbers:
         warnings.append(
@@ -66,16 +66,16 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
     return warnings
 
 
-def warnings_of_test_rows(dataset: Dataset) -> list[str]:
+def warnings_of_test_rows(rows: LabelledRows) -> list[str]:
     """Return a warning if all test rows have one target, or else if many are also training rows."""
-    targets = np.unique(dataset.test_target).tolist()
+    targets = np.unique(rows.test_target).tolist()
     if len(targets) == 1:
         only = shown(targets[0])
         return [f"all test rows have the same target, {only}: a constant predicts it, so no data can do better"]
-    if dataset.test_hashes is not None:  # chosen by content: equal rows are on the same side
+    if rows.test_hashes is not None:  # chosen by content: equal rows are on the same side
         return []
-    tested = contents_with_target(dataset.test_features[dataset.features.columns], dataset.test_target)
-    return _warnings_of_both(contents_with_target(dataset.features, dataset.target), tested, "rows")
+    tested = contents_with_target(rows.test_features[rows.features.columns], rows.test_target)
+    return _warnings_of_both(contents_with_target(rows.features, rows.target), tested, "rows")
 
 
 def warnings_of_test_texts(documents: Documents) -> list[str]:
@@ -108,13 +108,13 @@ def _is_id(column: pd.Series[Any]) -> bool:
     return len(np.unique(numbers)) == len(numbers) or last_word in NAMES_OF_IDS
 
 
-def _score_alone(dataset: Dataset, columns: Columns, name: str) -> float:
+def _score_alone(rows: LabelledRows, columns: Columns, name: str) -> float:
     """Return the score on test rows of a tree that sees this feature only; of a line, if that is better."""
-    X, X_test = _as_numbers(dataset, columns, name)
-    y, y_test = dataset.target[:MOST_ROWS], dataset.test_target[:MOST_ROWS]
+    X, X_test = _as_numbers(rows, columns, name)
+    y, y_test = rows.target[:MOST_ROWS], rows.test_target[:MOST_ROWS]
     if len(y) < FEWEST_ROWS or len(np.unique(y_test)) < 2:
         return 0.0
-    if dataset.task == "classification":
+    if rows.task == "classification":
         tree = DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(X, y)
         predicted = tree.predict(X_test)
         return float(np.mean([np.mean(predicted[y_test == each] == each) for each in np.unique(y_test)]))
@@ -122,9 +122,9 @@ def _score_alone(dataset: Dataset, columns: Columns, name: str) -> float:
     return max(float(r2_score(y_test, model.fit(X, y).predict(X_test))) for model in models)
 
 
-def _as_numbers(dataset: Dataset, columns: Columns, name: str) -> tuple[Floats, Floats]:
+def _as_numbers(rows: LabelledRows, columns: Columns, name: str) -> tuple[Floats, Floats]:
     """Return one feature of some training rows and of some test rows as (rows, 1) numbers; -1 if missing."""
-    parts = [dataset.features[name].iloc[:MOST_ROWS], dataset.test_features[name].iloc[:MOST_ROWS]]
+    parts = [rows.features[name].iloc[:MOST_ROWS], rows.test_features[name].iloc[:MOST_ROWS]]
     if name in columns.categories:
         codes, _ = pd.factorize(pd.concat([part.astype(object) for part in parts]).astype(str))
         numbers = [codes[: len(parts[0])], codes[len(parts[0]) :]]

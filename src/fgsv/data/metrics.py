@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.data.dataset import Dataset
+from fgsv.data.labelled_rows import LabelledRows
 from fgsv.valuation import Valuation
 
 SKEWED = 2 / 3
@@ -34,7 +34,7 @@ def range_of(metric: str) -> tuple[float, float] | None:
     return (0.0, 1.0) if metric in _WITHIN_ONE or f"{metric}_".startswith(_WITHIN_ONE_OF_ANY_KIND) else None
 
 
-def default_metric(dataset: Dataset, model: Any) -> tuple[str, str]:
+def default_metric(rows: LabelledRows, model: Any) -> tuple[str, str]:
     """Return the score that is used if none was chosen, and the reason.
 
     Regression: r2. Classification: accuracy, unless one class has more than two thirds of all rows: then the area
@@ -42,15 +42,15 @@ def default_metric(dataset: Dataset, model: Any) -> tuple[str, str]:
     among the test rows: where it cannot be used, neg_log_loss is, and accuracy for a model without probabilities.
     """
     other = "the option metric chooses another"
-    if dataset.task == "regression":
+    if rows.task == "regression":
         return "r2", f"scored by r2, the default for a regression; {other}"
-    y = np.concatenate([dataset.target, dataset.test_target])
+    y = np.concatenate([rows.target, rows.test_target])
     classes, counts = np.unique(y, return_counts=True)
     fraction, commonest = counts.max() / len(y), classes[counts.argmax()]
     skewed = f"{fraction:.0%} of the rows have class {commonest}"
     if fraction <= SKEWED:
         return "accuracy", f"scored by accuracy, because no class has more than two thirds of the rows; {other}"
-    metric = _of_skewed(classes, dataset.test_target, model)
+    metric = _of_skewed(classes, rows.test_target, model)
     return metric, f"scored by {metric} and not by accuracy, because {skewed}; {other}"
 
 

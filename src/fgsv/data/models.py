@@ -8,7 +8,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from fgsv.data.dataset import Task
+from fgsv.data.labelled_rows import Task
 from fgsv.data.reading import TableError
 from fgsv.packages import load_object
 from fgsv.words import option

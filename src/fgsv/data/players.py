@@ -74,7 +74,7 @@ class Rows:
             units, notes = _split_units(units, [training[name] for name in roles.group])
         names = {name: tuple(dict.fromkeys(each.tolist())) for name, each in labels.items()}
         groupings = {
-            name: _partition(training[name], names[name], units, name, roles.shared_units) for name in labels
+            name: partition_of(training[name], names[name], units, name, roles.shared_units) for name in labels
         }
         notes += [note for partition in groupings.values() for note in _groups_without_players(partition)]
         notes += [note for name, partition in groupings.items() for note in _shared_players(partition, name)]
@@ -169,7 +169,7 @@ def _split_units(units: NDArray[Any], labels: Sequence[NDArray[Any]]) -> tuple[N
     ] if after > before else []
 
 
-def _partition(
+def partition_of(
     labels: NDArray[Any],
     names: tuple[str, ...],
     units: NDArray[Any] | None,

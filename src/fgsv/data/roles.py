@@ -36,6 +36,10 @@ class Roles:
     """With it and a hash of their content (`fgsv.data.test_rows`), these are chosen."""
     group_missing: str | None = None
     """The provider of rows without one; None: they are refused."""
+    unit_size: int | None = None
+    """So many rows of a provider are one player (`fgsv.data.units`)."""
+    max_players: int | None = None
+    """The smallest such number that makes at most so many players."""
     shared_units: SharedUnits | None = None
     """What happens to a unit with rows of several providers; None: it is refused."""
 
@@ -50,6 +54,11 @@ class Roles:
             if getattr(self, name) is not None:
                 check_type(getattr(self, name), str, f"the name of a column as {option(name)}")
         whole_number(option("split_seed"), self.split_seed)
+        if self.unit is not None and (self.unit_size or self.max_players):
+            pieces = option("max_players" if self.unit_size is None else "unit_size")
+            raise TableError(
+                f"units are rows with the same value of {option('unit')}, or pieces ({pieces}), not both"
+            )
         if self.shared_units not in (None, *get_args(SharedUnits)):
             raise TableError(f"{option('shared_units')} must be co-own or split, got {self.shared_units!r:.200}")
 

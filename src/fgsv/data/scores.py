@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.data.dataset import Dataset
+from fgsv.data.labelled_rows import LabelledRows
 from fgsv.data.metrics import default_metric
 from fgsv.data.reading import TableError
 from fgsv.words import option
@@ -26,17 +26,17 @@ class Scores:
     """Why this metric was chosen, if nobody chose it."""
 
     @classmethod
-    def of(cls, dataset: Dataset, learner: Any, metrics: Sequence[str], others: Sequence[str]) -> Scores:
+    def of(cls, rows: LabelledRows, learner: Any, metrics: Sequence[str], others: Sequence[str]) -> Scores:
         """Choose a metric if there is none, and add the others."""
         notes: tuple[str, ...] = ()
         if not metrics:
-            default, why = default_metric(dataset, learner)
+            default, why = default_metric(rows, learner)
             metrics, notes = [default], (why,)
-        if (others or dataset.test_slices) and len(metrics) > 1:
+        if (others or rows.test_slices) and len(metrics) > 1:
             several = f"{option('also_metric')} and {option('also_slice')}"
             raise TableError(f"{several} need a single {option('metric')}, got {', '.join(metrics)}")
         also: dict[str, Any] = {name: name for name in others if name != metrics[0]}
-        for column, slices in dataset.test_slices.items():
+        for column, slices in rows.test_slices.items():
             for each in sorted(pd.unique(pd.Series(slices))):
                 also[f"{column}: {each}"] = metrics[0], slices == each
         return cls(metrics, also, notes)

@@ -60,10 +60,12 @@ class Source:
 
     @property
     def warnings_of_payments(self) -> list[str]:
-        """A warning for those who pay by this data: test rows that providers could choose by their content."""
-        if self.split_seed != DEFAULT_SPLIT_SEED:
+        """A warning for those who pay by this data: test rows or units that providers could choose."""
+        chosen = {"test rows": self.split_seed, "units": self.columns.get("unit_seed")}
+        known = [what for what, seed in chosen.items() if seed == DEFAULT_SPLIT_SEED]
+        if not known:
             return []
-        return [f"providers who know the split seed ({self.split_seed}) can choose their test rows: {REMEDY}"]
+        return [f"providers who know the split seed (0) can choose their {' and '.join(known)}: {REMEDY}"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""

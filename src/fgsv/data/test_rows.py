@@ -54,6 +54,8 @@ class Choice:
     """The split seed by which they were chosen; None if they were not chosen by it."""
     order: Ints | None = None
     """The places of the test rows in the order of an earlier run; None: they are in the order of the file."""
+    kept: pd.DataFrame | None = None
+    """The test rows, if some of them are not in the file any more."""
 
     @property
     def places(self) -> Ints:

@@ -86,6 +86,7 @@ class Evaluator:
         self._failures = FailureCounter(game, failure_value(on_error))
         self._known_before = KnownBefore(game, start, ledger)
         self.known = self._known_before.known
+        self.found = self._known_before.found
         self._given = ledger if ledger is None or isinstance(ledger, Ledger) else as_path(ledger, "ledger")
         self._ledger: Ledger | None = None
         self._lookup: LedgerLookup | None = None

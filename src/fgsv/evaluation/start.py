@@ -24,6 +24,16 @@ Start = str | Path | Sequence[str | Path] | Known | None
 """Earlier ledgers, which are only read, or the evaluations known from them."""
 MOST_NAMED = 100_000
 """Largest number of players for which a ledger records their providers."""
+LEAST_KNOWN = 8
+"""Fewer known evaluations are not worth a slower method."""
+SECONDS_OF_LEARNING = 4.6e-9
+"""Of k known evaluations, over k^3: measured, over the rounds that take a run to its precision."""
+MOST_LEARNED = 2048
+"""Known evaluations beyond which learning takes no longer for each of them."""
+UNNOTICED = 2.0
+"""Seconds of learning that nobody minds."""
+IN_BATCHES = 0.1
+"""What an evaluation takes in a batch, of what a game states for it alone."""
 AT_ONCE = 2**26
 """Booleans held at once when coalitions are looked up."""
 
@@ -34,9 +44,13 @@ class KnownBefore:
     def __init__(self, game: Game, start: Start = None, ledger: Any = None) -> None:
         self._game = game
         self._paths = [] if start is None or isinstance(start, Known) else _paths(start, ledger)
-        self.known: Known | None = start if isinstance(start, Known) else None
+        self.found: Known | None = start if isinstance(start, Known) else None
+        """What applies of the earlier evaluations, used or not."""
         if self._paths:
-            self.known = known(game, self._paths)
+            self.found = known(game, self._paths)
+            if not is_worth(self.found, game):
+                self._paths = []
+        self.known: Known | None = self.found if self._paths or isinstance(start, Known) else None
         self.asked = np.zeros(0 if self.known is None else len(self.known), dtype=np.int64)
         """How often each known evaluation was requested."""
         self._keys: list[bytes] = []
@@ -91,11 +105,24 @@ class KnownBefore:
         return values
 
 
-def in_words(known: Known, partition: Partition, seconds: float | None = None) -> str:
-    """Say who is still there, who left and joined, and how many known evaluations apply.
+def is_worth(known: Known, game: Game) -> bool:
+    """Say whether a run gets further from known evaluations than by starting over within the same time.
 
-    `seconds` is the time of an evaluation, if the game states it: the default method may then not learn from them.
+    Decided by counts and by what the game states that an evaluation takes, never by the clock. Where the same players
+    are there, draws are looked up, which takes no time. Else k known evaluations save the time of k new ones, and
+    what is learned from them is learned again round after round, in time that grows with k^3.
     """
+    if game.seconds is None or (known.had.all() and not known.n_left):
+        return True
+    k = len(known) + (0 if known.related is None else len(known.related.values))
+    if k < LEAST_KNOWN:
+        return False
+    learning = SECONDS_OF_LEARNING * min(k, MOST_LEARNED) ** 3
+    return learning < UNNOTICED or k * game.seconds * IN_BATCHES > learning
+
+
+def in_words(known: Known, partition: Partition, game: Game) -> str:
+    """Say who is still there, who left and joined, how many known evaluations apply, and whether they are used."""
     here = [provider_digest(name) for name in partition.names]
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
@@ -116,7 +143,9 @@ def in_words(known: Known, partition: Partition, seconds: float | None = None) -
         rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
         players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
     said = f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
-    task = Task(partition.n_players, partition, n_known=len(known), seconds=seconds)
+    if not is_worth(known, game):
+        return f"{said}, but new ones take less time than to learn from so few, or so many: the run starts over"
+    task = Task(partition.n_players, partition, n_known=len(known), seconds=game.seconds)
     if getattr(for_task(as_method(DEFAULT, {}), task), "uses_known", False):
         return said
     return f"{said} where they are drawn again; nothing is learned from them"

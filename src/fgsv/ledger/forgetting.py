@@ -17,6 +17,7 @@ from fgsv.game import Game, each_digest, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Outcome, RecordedStart
+from fgsv.ledger.test_rows import forget_rows
 from fgsv.types import Masks
 from fgsv.words import option
 
@@ -34,6 +35,8 @@ class Forgotten:
     """Those of `players` that no game of the ledger has: misspelt, or forgotten before."""
     preprocessing: bool = False
     """Whether the file still states preprocessing, which may have been fitted to rows of these players, too."""
+    test_rows: int = 0
+    """Rows of these providers among the test rows kept beside the ledger."""
 
 
 def forget(
@@ -51,7 +54,8 @@ def forget(
     The values and the players' digests are overwritten, so that nobody can recognise the players; then the file is
     rewritten, without the traces that SQLite keeps of deleted records. The positions of players in coalitions stay,
     so that the other draws of a run keep theirs. So does the preprocessing of a table: without it, no evaluation
-    could be used again. A result that needs an erased value can no longer be verified.
+    could be used again. A result that needs an erased value can no longer be verified. Test rows that are kept beside
+    the ledger are erased by their providers; no run can start from the others then.
     """
     players = as_texts(players, option("players"), "names")
     providers = as_texts(providers, option("providers"), "names")
@@ -87,7 +91,8 @@ def forget(
             ledger.replace(replace(game, players=nobody), number, [batch for batch, _ in erased])
     _rewrite(path)
     unknown = [name for name, digest in named.items() if digest not in players_met]
-    return Forgotten(len(players_gone), n_evaluations, tuple(unknown), preprocessing)
+    n_rows = forget_rows(path, providers)
+    return Forgotten(len(players_gone), n_evaluations, tuple(unknown), preprocessing, n_rows)
 
 
 def has_forgotten(game: Game) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,21 @@ from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
 from fgsv.audit.table_audit import n_remedies
 from fgsv.checks import check_type
-from fgsv.data.corpus import Corpus, Opened, check_opened
-from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
+from fgsv.data.dataset import Dataset, check_dataset
+from fgsv.data.metrics import alternatives, little_to_share
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.queue import OutOfTime
 from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
+from fgsv.ledger.test_rows import keep
 from fgsv.packages import versions
 from fgsv.payout import Terms
+from fgsv.payout.refusal import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
-from fgsv.planning import HistoryPoint, Limits, Watcher, first_cost, value_with_plan
+from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, value_with_plan
 from fgsv.results.answers import Answers
 from fgsv.results.highlights import highlights
 from fgsv.results.merkle import Tree
@@ -33,20 +35,17 @@ from fgsv.results.periods import check_before
 from fgsv.results.result import Result
 from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
+from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.semivalue import SHAPLEY
-from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
 from fgsv.verification.replay import Records
 from fgsv.words import now, option
 
-INTERRUPTED_FIRST = "the run was interrupted first"
-"""Why a result lacks a step after its run."""
-
 
 def value_data(
-    table: Opened,
+    data: Dataset,
     *,
     budget: int | None = None,
     precision: float | None = None,
@@ -85,34 +84,46 @@ def value_data(
     A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
     """
-    started = time.monotonic()
-    check_opened(table)
+    clock = _Clock(max_seconds)
+    check_dataset(data)
     folder = None if out is None else as_path(out, "out")
     limits = Limits(budget, precision, max_seconds)
-    _check_fits(table, limits, payout, before)
+    _check_fits(data, payout, before)
     if seal is not None:
         check_type(seal, Seal, "a seal", "fgsv.results.Seal.load(path) opens one")
         _check_sealed({"seed": seed, "start": start, "max_seconds": max_seconds}, ledger)
-        found = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
+        found = described_run(data, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
         seed = seal.seed(public)
         if payout is not None:
             found["policy"] = policy_of(**payout.policy, currency=payout.currency)
         check_seal(seal, {"versions": versions(), **found})
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
-    plan = AuditPlan.of(table, audit_budget, parts) if audit else None
-    on_error = worth_of_failure(table.game, on_error)
-    evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
-    described = {"game": table.source.game, "groups": table.partition.fingerprint, "seed": seed}
-    making = _Making(
-        table, evaluator, limits, confidence, seed, payout, plan, watcher or Watcher(), aggregate_only, started
-    )
+    plan = AuditPlan.of(data, audit_budget, parts) if audit else None
+    on_error = worth_of_failure(data.game, on_error)
+    evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
+    described = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
+    watcher, facts = watcher or Watcher(), data.facts()
     with folder_of_run(folder, force=force, run=described), evaluator:
-        _announce(making)
-        _check_something_to_share(making)
+        if ledger is not None and (drawn := data.own_test_rows()) is not None:
+            keep(drawn, ledger)  # for the next month, when their providers may have left
+        watcher.measured(_cost(data, evaluator, limits))
+        if payout is not None or plan is not None:
+            _check_something_to_share(data, evaluator, payout)
         used = Records()
-        raw, history = _run(making, evaluator if seal is None else used.watch(evaluator))
-        result = replace(_result(making, raw, before), history=history, command=command)
+        raw, history = value_with_plan(
+            evaluator if seal is None else used.watch(evaluator),
+            data.partition,
+            limits if plan is None else limits.beside_audit(),
+            watcher,
+            confidence=confidence,
+            shown_as=data.on_all_test_rows,
+            payable=None if payout is None or payout.pay_anyway else WIDEST,
+            offer=offer_of_units(data, limits, confidence=confidence, n_jobs=n_jobs),
+            seed=seed,
+        )
+        result = _result(data, raw, evaluator, confidence, before, shows_players=not aggregate_only)
+        result = replace(result, history=history, command=command, facts=facts)
         if seal is not None:
             root = Tree(used.leaves()).root.hex()
             result = replace(result, sealed=Sealed(seal.commitment, seal, str(public), root, len(used)))
@@ -120,46 +131,75 @@ def value_data(
             save_unfinished(folder, result)
         if payout is not None:
             result = result.paid_by(payout)
-        if without:
-            result = _with_scores_without(making, result)
+        if without and data.partition.n_groups <= MOST_GROUPS:
+            scores = partial(_with_scores_without, data=data, evaluator=evaluator, clock=clock)
+            result = _attempt(scores, "the scores without each provider are missing", result, optional=True)
         if plan is not None:
-            result = _with_audit(making, result, plan)
+            audited = partial(
+                _with_audit,
+                data=data,
+                evaluator=evaluator,
+                plan=plan,
+                clock=clock,
+                watcher=watcher,
+                payout=payout,
+                seed=seed,
+                shows_players=not aggregate_only,
+            )
+            result = _attempt(audited, "the audit is missing", result)
         if payout is not None and result.interrupted and (result.payout or result.unpaid) is not None:
             result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
         return result if folder is None else _written(result, folder, aggregate_only)
 
 
-@dataclass(frozen=True, eq=False)
-class _Making:
-    """What the steps of `value_data` share, once its arguments are checked."""
+class _Clock:
+    """The time since a run began, of the most that it may take with everything after it."""
 
-    table: Opened
-    evaluator: Evaluator
-    limits: Limits
-    """Of the run and the audit together."""
-    confidence: float
-    seed: int
-    payout: Terms | None
-    plan: AuditPlan | None
-    """Of the audit, if one is asked for."""
-    watcher: Watcher
-    aggregate_only: bool
-    started: float
+    def __init__(self, most: float | None) -> None:
+        self._started, self._most = time.monotonic(), most
 
-    def seconds_left(self) -> float | None:
-        """Return the time that is left now; None if it is not limited."""
-        spent, seconds = time.monotonic() - self.started, self.limits.max_seconds
-        return None if seconds is None else max(0.0, seconds - spent)
+    @property
+    def spent(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def left(self) -> float | None:
+        """What is left now; None if it is not limited."""
+        return None if self._most is None else max(0.0, self._most - self.spent)
 
 
-def _check_fits(table: Opened, limits: Limits, payout: Terms | None, before: Result | None) -> None:
-    """Raise an error if the table cannot be valued by the limits, paid by the terms or compared with `before`."""
+def _attempt(step: Callable[[Result], Result], lacks: str, result: Result, *, optional: bool = False) -> Result:
+    """Return the result with what a step adds to it; if that fails or is interrupted, without, and with a warning.
+
+    A result is then unfinished, and has the error. Of an `optional` step, an evaluation that fails and the end of the
+    time leave the warning only.
+    """
+    if result.interrupted:
+        return _warned(result, f"{lacks}: the run was interrupted first")
+    try:
+        return step(result)
+    except (Exception, KeyboardInterrupt) as error:
+        if optional and isinstance(error, (GameError, OutOfTime)):
+            return _warned(result, f"{lacks}: {error}")
+        errors = (error,) if isinstance(error, Exception) else ()
+        why = "this failed" if errors else "it was interrupted"
+        result = _warned(result, f"{lacks}: {why}; run the same command again to continue it")
+        unfinished = replace(result.valuation, finished=False)
+        return replace(result, valuation=unfinished, errors=(*result.errors, *errors))
+
+
+def _warned(result: Result, warning: str) -> Result:
+    return replace(result, own_warnings=(*result.own_warnings, warning))
+
+
+def _check_fits(data: Dataset, payout: Terms | None, before: Result | None) -> None:
+    """Raise an error if the data cannot be paid by the terms or compared with `before`."""
     if payout is not None:
         check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
-        payout.check(table.partition.n_groups, table.outputs)
+        payout.check(data.partition.n_groups, data.outputs)
     if before is not None:
-        check_before(before, names=table.partition.names, outputs=table.outputs, game=table.source.game)
+        check_before(before, names=data.partition.names, outputs=data.outputs, game=data.source.game)
 
 
 def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
@@ -177,27 +217,22 @@ def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
         raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
 
 
-def _announce(making: _Making) -> None:
-    """Tell the watcher what the run will cost, and what it starts from."""
-    evaluator, table = making.evaluator, making.table
-    cost = first_cost(evaluator, making.limits, cheaper(table))
-    known, seconds = evaluator.known, evaluator.game.seconds
-    start = "" if known is None else in_words(known, table.partition, seconds)
-    making.watcher.measured(replace(cost, start=start))
+def _cost(data: Dataset, evaluator: Evaluator, limits: Limits) -> FirstCost:
+    """Return what the run will cost, and what it starts from."""
+    cost = first_cost(evaluator, limits, data.cheaper())
+    found = evaluator.found
+    return replace(cost, start="" if found is None else in_words(found, data.partition, evaluator.game))
 
 
-def _check_something_to_share(making: _Making) -> None:
+def _check_something_to_share(data: Dataset, evaluator: Evaluator, payout: Terms | None) -> None:
     """Raise an error, before a payout or an audit, if U(N) is no better than U(0) (for texts, hardly better)."""
-    table, payout = making.table, making.payout
-    if payout is None and making.plan is None:
-        return
     anyway = payout is not None and payout.pay_anyway
-    least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
-    ends = without_folds(weighted(making.evaluator, table.weights)).ends()
-    amounts = [None] * ends.shape[1] if payout is None else payout.check(table.partition.n_groups, table.outputs)
-    for output, nobody, everybody, amount in zip(table.outputs or ("",), *ends, amounts, strict=True):
+    least = 0.0 if anyway else data.least_gain
+    ends = without_folds(weighted(evaluator, data.weights)).ends()
+    amounts = [None] * ends.shape[1] if payout is None else payout.check(data.partition.n_groups, data.outputs)
+    for output, nobody, everybody, amount in zip(data.outputs or ("",), *ends, amounts, strict=True):
         if everybody - nobody <= least and amount != 0:
-            others = alternatives(output or table.source.metric, table.source.task).capitalize()
+            others = alternatives(output or data.source.metric, data.source.task).capitalize()
             raise ValueError(
                 f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "
                 f"none {nobody:.4g}: there is nothing to share. {others}. Or check the model and the test rows, or "
@@ -206,127 +241,89 @@ def _check_something_to_share(making: _Making) -> None:
             )
 
 
-def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
-    """Return the valuation of the table's game, and its history."""
-    return value_with_plan(
-        game,
-        making.table.partition,
-        making.limits if making.plan is None else making.limits.beside_audit(),
-        making.watcher,
-        confidence=making.confidence,
-        shown_as=making.table.on_all_test_rows,
-        seed=making.seed,
-    )
-
-
-def _result(making: _Making, raw: Valuation, before: Result | None) -> Result:
+def _result(
+    data: Dataset,
+    raw: Valuation,
+    evaluator: Evaluator,
+    confidence: float,
+    before: Result | None,
+    *,
+    shows_players: bool,
+) -> Result:
     """Return the result of a run: its valuation on all test rows, by every grouping, with errors and warnings."""
-    table, metric = making.table, making.table.source.metric
-    raw, unknown = _with_training_seeds(raw, making.evaluator)
-    valuation = table.on_all_test_rows(raw)
-    (_, main), *others = [(column, valuation.regroup(each)) for column, each in table.dataset.groupings.items()]
+    metric = data.source.metric
+    raw, unknown = _with_training_seeds(raw, evaluator)
+    valuation = data.on_all_test_rows(raw)
+    (_, main), *others = [(column, valuation.regroup(each)) for column, each in data.groupings.items()]
     comparable = before is None or valuation.total > 0
     uncompared = [] if comparable else ["without shares, there is no comparison with the earlier result"]
-    poor = little_to_share(valuation, metric, table.source.task)
-    documents = table.dataset if isinstance(table, Corpus) and not making.aggregate_only else None
+    poor = little_to_share(valuation, metric, data.source.task)
     return Result(
         main,
-        table.source,
-        making.confidence,
-        answers=Answers.of(raw, valuation, metric, table.also) if table.also else None,
+        data.source,
+        confidence,
+        answers=Answers.of(raw, valuation, metric, data.also) if data.also else None,
         others=dict(others),
-        own_warnings=(*table.warnings, *unknown, *uncompared, *poor),
+        own_warnings=(*data.warnings, *unknown, *uncompared, *poor),
         made=now(),
         before=before if comparable else None,
-        highlights=None if documents is None else highlights(documents, valuation),
+        highlights=highlights(data, valuation) if shows_players else None,
     )
 
 
-def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, tuple[str, ...]]:
+def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, list[str]]:
     """Return the valuation with its error of training seeds, or with a warning that says why it lacks it."""
-    missing = "the error of training seeds is missing"
+    why = "the run was interrupted first" if evaluator.game.retrain is not None else ""
     if raw.end.reason is not Reason.INTERRUPTED:
         try:
-            raw = with_seed_noise(raw, evaluator, SHAPLEY)
+            return with_seed_noise(raw, evaluator, SHAPLEY), []
         except GameError as error:
-            return raw, (f"{missing}: {error}",)
-    lost = raw.end.reason is Reason.INTERRUPTED and evaluator.game.retrain is not None
-    return raw, (f"{missing}: {INTERRUPTED_FIRST}",) if lost else ()
+            why = str(error)
+    return raw, [f"the error of training seeds is missing: {why}"] if why else []
 
 
-def cheaper(table: Opened) -> str:
-    """Return what would make evaluations of a table or texts cheaper, in words; empty if nothing would."""
-    models = "logistic, knn or sklearn.naive_bayes:GaussianNB"
-    ways = []
-    if isinstance(table, Corpus):
-        ways.append("the n-gram model, which is the default")
-    elif table.game.independent_rows:
-        models = models if table.dataset.task == "classification" else "ridge or knn"
-        ways.append(f"{option('model')} {models}, which are fitted in batches")
-    elif isinstance(getattr(table.game, "learner", None), Neighbours):
-        ways.append(f"fewer test rows ({option('test_fraction')})")
-    if table.dataset.units is None:
-        ways.append(f"larger players ({option('unit', 'COLUMN')}), which need fewer evaluations")
-    return " or ".join(ways)
-
-
-def _with_scores_without(making: _Making, result: Result) -> Result:
-    """Return the result with the scores without each provider and alone, or with a warning why it lacks them."""
-    table, evaluator = making.table, making.evaluator
-    if table.partition.n_groups > MOST_GROUPS or result.interrupted:
-        return result
+def _with_scores_without(result: Result, *, data: Dataset, evaluator: Evaluator, clock: _Clock) -> Result:
+    """Return the result with the score without each provider."""
+    if not data.partition.is_disjoint:
+        raise GameError("some players belong to several providers")
     before = evaluator.meter
-    try:
-        if not table.partition.is_disjoint:
-            raise GameError("some players belong to several providers")
-        with evaluator.within(making.seconds_left()):
-            scores = scores_without_each(without_folds(weighted(evaluator, table.weights)), table.partition)
-    except KeyboardInterrupt:
-        unfinished, warning = replace(result.valuation, finished=False), INTERRUPTED_FIRST
-        result = replace(result, valuation=unfinished)
-    except (GameError, OutOfTime) as error:
-        warning = str(error)
-    else:
-        failures = (evaluator.meter - before).failures
-        noted = () if failures is None else (f"for the scores without each provider {failures}",)
-        return replace(result, without=scores, own_warnings=(*result.own_warnings, *noted))
-    warning = f"the scores without each provider are missing: {warning}"
-    return replace(result, own_warnings=(*result.own_warnings, warning))
+    with evaluator.within(clock.left):
+        scores = scores_without_each(without_folds(weighted(evaluator, data.weights)), data.partition)
+    failures = (evaluator.meter - before).failures
+    result = replace(result, without=scores)
+    return result if failures is None else _warned(result, f"for the scores without each provider {failures}")
 
 
-def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
-    """Return the result with its audit; one that is interrupted or fails leaves the result unfinished."""
-    if result.interrupted:
-        warning = f"the audit is missing: {INTERRUPTED_FIRST}"
-        return replace(result, own_warnings=(*result.own_warnings, warning))
-    left, most, spent = making.seconds_left(), plan.most(result.valuation), making.evaluator.meter
-    evaluating = spent.seconds / making.evaluator.n_workers
-    learning = max(0.0, time.monotonic() - making.started - evaluating)  # again in each valuation of a remedy
+def _with_audit(
+    result: Result,
+    *,
+    data: Dataset,
+    evaluator: Evaluator,
+    plan: AuditPlan,
+    clock: _Clock,
+    watcher: Watcher,
+    payout: Terms | None,
+    seed: int,
+    shows_players: bool,
+) -> Result:
+    """Return the result with its audit."""
+    left, most, spent = clock.left, plan.most(result.valuation), evaluator.meter
+    evaluating = spent.seconds / evaluator.n_workers
+    learning = max(0.0, clock.spent - evaluating)  # again in each valuation of a remedy
     expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
-    making.watcher.audit_begins(most, expected if left is None else min(expected, left))
-    try:
-        with making.evaluator.watched(making.watcher.audited):
-            audited = audit_table(
-                making.table,
-                result.valuation,
-                plan,
-                evaluator=making.evaluator,
-                payout=None if result.payout is None and result.unpaid is None else making.payout,
-                max_seconds=left,
-                confidence=result.confidence,
-                seed=making.seed,
-            )
-    except (Exception, KeyboardInterrupt) as error:
-        errors = (error,) if isinstance(error, Exception) else ()
-        words = "failed" if errors else "was interrupted"
-        warning = f"the audit {words} and is missing; run the same command again to continue it"
-        return replace(
-            result,
-            valuation=replace(result.valuation, finished=False),
-            own_warnings=(*result.own_warnings, warning),
-            errors=(*result.errors, *errors),
+    watcher.audit_begins(most, expected if left is None else min(expected, left))
+    with evaluator.watched(watcher.audited):
+        audited = audit_table(
+            data,
+            result.valuation,
+            plan,
+            evaluator=evaluator,
+            payout=None if result.payout is None and result.unpaid is None else payout,
+            max_seconds=left,
+            confidence=result.confidence,
+            seed=seed,
         )
-    if making.aggregate_only:
+    if not shows_players:
         audited = replace(audited, tables=tuple(each.for_competitors() for each in audited.tables))
     return replace(result, audit=audited)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fgsv.checks import check_type
-from fgsv.data.corpus import Opened, check_opened
+from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.data.source import Source
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.files import as_path, encode, other_schema, read_json, write_whole
@@ -161,7 +161,7 @@ def canonical(document: Any) -> bytes:
 
 
 def seal_run(
-    table: Opened,
+    table: Dataset,
     *,
     budget: int | None = None,
     precision: float | None = None,
@@ -178,7 +178,7 @@ def seal_run(
     Publish the seal's `commitment`, then make the run by `value_data(seal=..., public=...)`: `public` is a text that
     nobody could know when the commitment was published. `public_from` says which, and how it is written.
     """
-    check_opened(table)
+    check_dataset(table)
     if public_from is not None:
         check_type(public_from, str, "a text as public_from")
     policy = policy_of(clip, floor, cap, currency)
@@ -187,7 +187,7 @@ def seal_run(
 
 
 def described_run(
-    table: Opened, *, budget: int | None, precision: float | None, confidence: float, on_error: str | float
+    table: Dataset, *, budget: int | None, precision: float | None, confidence: float, on_error: str | float
 ) -> dict[str, Any]:
     """Return what a seal holds about the data and the settings of a run, in the order in which it is compared."""
     opened_with = table.source.opened_with or {}
@@ -204,7 +204,7 @@ def described_run(
     settings = settings_of(evaluator, task, for_task(asked, task), precision=precision, confidence=confidence)
     return {
         **of_source(table.source),
-        "groups": {column: of_partition(each) for column, each in table.dataset.groupings.items()},
+        "groups": {column: of_partition(each) for column, each in table.groupings.items()},
         **_of_game(game),
         "weights": None if table.weights is None else table.weights.tolist(),
         "settings": of_settings(settings),

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from fgsv import payout
-from fgsv.data.corpus import Opened, open_text
+from fgsv.data.dataset import Dataset
 from fgsv.data.inputs import read_all
-from fgsv.data.opening import Table, open_table
 from fgsv.data.reading import TableError
 from fgsv.data.source import Source
+from fgsv.data.table import Table, open_table
 from fgsv.data.test_rows import contents_of
+from fgsv.data.texts import open_text
 from fgsv.game import each_digest
 from fgsv.results.result import Result, check_result
 from fgsv.running.differences import Difference, Differences
@@ -72,7 +73,7 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     target = str(table.source.columns["target"])
     encoding = (result.source.opened_with or {}).get("encoding", "utf-8")
     file = read_all(rows, encoding=encoding)
-    here = table.dataset.features.assign(**{target: table.dataset.target})
+    here = table.rows.features.assign(**{target: table.rows.target})
     for name in here.columns:
         file.column(str(name), "a column of the table")
     contents, withdrawn = contents_of(here), contents_of(file.frame[list(here.columns)])
@@ -83,13 +84,13 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
             f"{missing} of the {len(withdrawn)} withdrawn rows are not among the training rows of the table"
         )
     found = [content in gone for content in contents]
-    units = table.dataset.units
+    units = table.units
     players = np.arange(len(here)) if units is None else pd.factorize(units)[0]
     digests = each_digest(table.game.players())
     return [digests[player].hex() for player in np.unique(players[found])]
 
 
-def open_again(source: Source | None, data: Any, test: Any = None, ledger: str | Path | None = None) -> Opened:
+def open_again(source: Source | None, data: Any, test: Any = None, ledger: str | Path | None = None) -> Dataset:
     """Open data as the data of a result was opened; `ledger` has taken over what its run started from."""
     if source is None or source.opened_with is None:
         raise ValueError(

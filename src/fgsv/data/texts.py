@@ -1,4 +1,4 @@
-"""From texts to a game: what `fgsv value --text` opens, in one call."""
+"""Texts: from documents to a game, in one call."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from fgsv.checks import check_type
+from fgsv.data.dataset import Dataset
 from fgsv.data.documents import Documents, TestText, prepare_texts
+from fgsv.data.facts import sentences
 from fgsv.data.folders import PROVIDER, read_folder
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, too_few
 from fgsv.data.inputs import read_all
 from fgsv.data.leaks import warnings_of_test_texts
-from fgsv.data.opening import OpenedData, Table
+from fgsv.data.metrics import LEAST_OF_TEXT
 from fgsv.data.players import warnings_of_names
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles, SharedUnits
@@ -27,6 +29,9 @@ from fgsv.utilities import language
 from fgsv.utilities.language.texts import words_of
 from fgsv.words import option
 
+if TYPE_CHECKING:
+    from fgsv.audit.copies import Copies
+
 NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
 UNSTATED = ("tokenizer", "base", "device", "compile", "evaluations", "adapters_at_once")
@@ -35,37 +40,53 @@ SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Corpus(OpenedData):
-    """Texts as a game of documents or units: `fgsv.value(corpus.game, corpus.partition)` values it."""
+class Texts(Dataset):
+    """Texts as a game of documents or units: `fgsv.value(texts.game, texts.partition)` values it."""
 
+    noun: ClassVar[str] = "document"
+    least_gain: ClassVar[float] = LEAST_OF_TEXT
     game: Any
-    dataset: Documents
+    rows: Documents
     source: Source
     build: Callable[..., Any]
     """From the documents of players to the game of these players, with the same model and (unless given) `tests`."""
     warnings: tuple[str, ...] = ()
+    by_folder: bool = False
 
     @property
     def twin(self) -> Any:
         """The n-gram model of the same documents and tests, to be a network's `proxy=` in `fgsv.value`."""
-        return language.ngram(self.dataset.players(), self.dataset.tests)
+        return language.ngram(self.rows.players(), self.rows.tests)
 
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training documents that a mask selects."""
-        return self.build(self.dataset.players(rows))
+        return self.build(self.rows.players(rows))
 
-    def game_of_single_rows(self) -> Any:
-        """Return the game in which every document is a player, whatever the units are."""
-        return self.build([[text] for text in self.dataset.texts.tolist()])
+    def game_of_units(self, units: Any) -> Any:
+        """Return the game of the same documents with other units; None: each document is a player."""
+        return self.build(replace(self.rows, units=units).players())
 
+    def copies(self) -> Copies:
+        """Return which documents several providers have, with the passages that others share."""
+        from fgsv.audit.text_audit import copies_of_texts  # here: an audit stands above data
 
-Opened = Table | Corpus
-"""Data as a game: a table, or texts."""
+        return copies_of_texts(self.rows, self.row_owners())
 
+    def facts(self) -> dict[str, str]:
+        """Return a sentence about each provider: its documents, their length, and equal ones."""
+        if not self.partition.is_disjoint:
+            return {}
+        lengths = np.array([len(str(text)) for text in self.rows.texts], dtype=float)
+        equal = {"equal to another provider's document": self.equal_rows()[0]}
+        return sentences(self.row_owners(), self.noun, equal, {"characters a document": lengths})
 
-def check_opened(given: object) -> None:
-    """Raise an error if this is no opened table or corpus, such as the path of one."""
-    check_type(given, (Table, Corpus), "a table or texts", "fgsv.open_table or fgsv.open_text opens them")
+    def cheaper_evaluations(self) -> list[str]:
+        """Return what would make evaluations cheaper, in words."""
+        return ["the n-gram model, which is the default"]
+
+    def describe_player(self, player: int) -> tuple[str, str]:
+        """Return a player's name and the first words of its first document."""
+        return self.rows.describe_player(player)
 
 
 def open_text(
@@ -75,6 +96,8 @@ def open_text(
     group: str | Sequence[str] = (),
     regroup: str | Sequence[str] = "",
     unit: str | None = None,
+    unit_size: int | None = None,
+    max_players: int | None = None,
     test: Any = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
@@ -91,8 +114,8 @@ def open_text(
     encoding: str = "utf-8",
     seed: int = 0,
     registered: str | None = None,
-) -> Corpus:
-    """Read texts and return the game of their documents: `fgsv.value(corpus.game, corpus.partition)` values it.
+) -> Texts:
+    """Read texts and return the game of their documents: `fgsv.value(texts.game, texts.partition)` values it.
 
     A row is a document and a player. The scores without each of ten random folds of the test texts are further
     outputs, from which intervals hold the error of the test texts, as in `open_table`.
@@ -104,6 +127,9 @@ def open_text(
         group: Provider column, or several; the first one is paid. Default: the name of each file.
         regroup: More columns to group by.
         unit: Column that combines rows into one player, such as an author.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
+            with the split seed.
+        max_players: The smallest such number that makes at most so many players.
         test: File of test texts, or a data frame.
         test_fraction: Approximate fraction of texts held out for testing.
         test_by: Column that says train or test.
@@ -126,10 +152,10 @@ def open_text(
 
     Examples:
         >>> import pandas as pd
-        >>> texts = ["the cat sat", "a dog ran", "a cat ran", "the dog sat"]
-        >>> rows = pd.DataFrame({"body": texts, "by": ["a", "b"] * 2})
-        >>> corpus = open_text(rows, text="body", group="by", test=[rows[:1]])
-        >>> corpus.partition.names, corpus.game.n_players
+        >>> body = ["the cat sat", "a dog ran", "a cat ran", "the dog sat"]
+        >>> rows = pd.DataFrame({"body": body, "by": ["a", "b"] * 2})
+        >>> texts = open_text(rows, text="body", group="by", test=[rows[:1]])
+        >>> texts.partition.names, texts.game.n_players
         (('a', 'b'), 4)
 
     """
@@ -148,31 +174,39 @@ def open_text(
     for name in () if file.by_file == PROVIDER else roles.ignore:
         file.column(name, "to ignore")
     roles = roles.of_file(file)
-    dataset = prepare_texts(
+    rows = prepare_texts(
         file, roles, text=text, text_missing=text_missing, test=tested, output_by=output_by, prompt=prompt
     )
-    n_tests = min(map(len, dataset.tests.values()))
+    n_tests = min(map(len, rows.tests.values()))
     why = ASKED if monte_carlo_only else too_few(n_tests, "test texts")
     tested_by = [only_monte_carlo(why)] if why else known_roughly(n_tests, "test texts")
-    build = partial(make if why else partial(_with_folds, make), tests=dataset.tests)
-    game = build(dataset.players())
-    columns = {"group": roles.group, "text": text, "unit": unit, "output": output_by, "ignored": roles.ignore}
+    build = partial(make if why else partial(_with_folds, make), tests=rows.tests)
+    game = build(rows.players())
+    columns: dict[str, Any] = {
+        "group": roles.group,
+        "text": text,
+        "unit": unit,
+        "output": output_by,
+        "ignored": roles.ignore,
+    }
+    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,
         game,
-        rows=len(dataset.texts),
-        test_rows=len(dataset.test_texts),
+        rows=len(rows.texts),
+        test_rows=len(rows.test_texts),
         columns=columns | ({} if registered is None else {"registered": registered}),
         task="text",
         model=words,
         metric=score,
-        notes=(*dataset.notes, *_described(dataset, game, words, score), *tested_by),
+        notes=(*rows.notes, *_described(rows, game, words, score), *tested_by),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
-        split_seed=dataset.split_seed,
+        split_seed=rows.split_seed,
     )
-    warnings = (*warnings_of_test_texts(dataset), *dataset.warnings, *warnings_of_names(dataset.partition.names))
-    return Corpus(game, dataset, source, build, warnings)
+    warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.partition.names))
+    made = Texts(game, rows, source, build, warnings, rows.by_folder)
+    return replace(made, warnings=(*warnings, *made.equal_rows()[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,13 +278,13 @@ def _read(given: Any, roles: Roles, text: Sequence[str], encoding: str) -> Table
     return read_all(given, group=roles.group, ignore=roles.ignore, text=text, encoding=encoding)
 
 
-def _described(dataset: Documents, game: Any, words: str, score: str) -> list[str]:
+def _described(rows: Documents, game: Any, words: str, score: str) -> list[str]:
     """Return what is valued and how, in plain words; a network describes itself."""
-    counts = [len(words_of(text)) for text in dataset.texts]
+    counts = [len(words_of(text)) for text in rows.texts]
     players = f"{len(counts):,} documents"
-    if dataset.units is not None:
-        players = f"{dataset.partition.n_players:,} units of {players}"
-    domains = [f"{domain} ({len(texts)})" for domain, texts in dataset.tests.items()]
+    if rows.units is not None:
+        players = f"{rows.partition.n_players:,} units of {players}"
+    domains = [f"{domain} ({len(texts)})" for domain, texts in rows.tests.items()]
     outputs = [f"outputs, with their numbers of test texts: {', '.join(domains)}"] if len(domains) > 1 else []
     model = game.function.parts if isinstance(game.function, OnFolds) else game.function
     describe = getattr(model, "describe", None)

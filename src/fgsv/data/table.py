@@ -1,12 +1,12 @@
-"""From a table to a game: what `fgsv value` opens, in one call."""
+"""Tables: from a file of rows to a game, in one call."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,11 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.checks import as_list, check_type, whole_number
 from fgsv.data.carried_over import CarriedOver
-from fgsv.data.dataset import Dataset, Task, prepare
+from fgsv.data.dataset import Dataset
+from fgsv.data.facts import contradicted, sentences
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, rare_class, too_few
 from fgsv.data.inputs import read_all
+from fgsv.data.labelled_rows import LabelledRows, Task, prepare
 from fgsv.data.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.data.models import model_of, task_of
 from fgsv.data.players import warnings_of_names
@@ -27,76 +29,83 @@ from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.scores import Scores
 from fgsv.data.source import Source
 from fgsv.data.test_rows import contents_with_target
-from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
+from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.utilities.folds import FoldsError
 from fgsv.utilities.seeds import TrainingSeeds
-from fgsv.valuation import Valuation
 from fgsv.words import option
 
-
-class OpenedData:
-    """What a table and texts have in common once they are games."""
-
-    game: Any
-    dataset: Any
-    source: Source
-    warnings: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-
-    @property
-    def partition(self) -> Partition:
-        """Who owns which player, by the first column of `group`."""
-        return self.dataset.partition
-
-    @property
-    def notes(self) -> list[str]:
-        """The choices that were made, in plain words."""
-        return list(self.source.notes)
-
-    @property
-    def weights(self) -> Floats | None:
-        """The weights with which the outputs make up the score on all test rows; None if it is the only output."""
-        return np.array([1.0, *np.zeros(len(self.also))]) if self.also else None
-
-    @property
-    def outputs(self) -> tuple[str, ...] | None:
-        """The outputs that are valued side by side; None for a single score, even if others are scored too."""
-        return self.game.outputs if self.weights is None else None
-
-    def on_all_test_rows(self, valuation: Valuation) -> Valuation:
-        """Convert a valuation of the game to one of the score that payments are by, without further scores."""
-        return valuation if self.weights is None else valuation.combined(self.weights)
-
-    def __repr__(self) -> str:
-        n_groups, n_players = self.partition.n_groups, self.partition.n_players
-        warnings = (f"warning: {each}" for each in self.warnings)
-        return "\n".join(
-            [f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes, *warnings]
-        )
+if TYPE_CHECKING:
+    from fgsv.audit.copies import Copies
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table(OpenedData):
+class Table(Dataset):
     """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
 
+    noun: ClassVar[str] = "row"
     game: Any
-    dataset: Dataset
+    rows: LabelledRows
     inputs: Inputs
     source: Source
     warnings: tuple[str, ...] = ()
     """Features that look like ids or predict the target almost alone, test rows that are also training rows, numbers
     of test rows that chance does not explain, and names of providers that look alike."""
     also: tuple[str, ...] = ()
-    """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training rows that a mask selects."""
         return self.inputs.game(rows)
 
-    def game_of_single_rows(self) -> Any:
-        """Return the game in which every row is a player, whatever the units are."""
-        return replace(self.inputs, units=None).game()
+    def game_of_units(self, units: Any) -> Any:
+        """Return the game of the same rows with other units; None: each row is a player."""
+        return replace(self.inputs, units=units).game()
+
+    def copies(self) -> Copies:
+        """Return which rows several providers have, exactly or nearly."""
+        from fgsv.audit.copies import find_copies  # here: an audit stands above data
+
+        rows = self.inputs.numbers, self.rows.target, self.row_owners()
+        named = self.rows.test_hashes is None and not isinstance(self.inputs.X_test, pd.DataFrame)
+        test = (self.inputs.X_test, self.inputs.y_test) if named else None
+        return find_copies(*rows, test=test, registered=self.rows.registered)
+
+    def own_test_rows(self) -> pd.DataFrame | None:
+        """Return test rows that were drawn from the table, each with a digest of its provider."""
+        return self.rows.test_rows
+
+    def facts(self) -> dict[str, str]:
+        """Return a sentence about each provider: its rows, classes, missing and equal ones, and doubtful labels."""
+        if not self.partition.is_disjoint:
+            return {}
+        rows, parts = self.rows, {}
+        if rows.task == "classification":
+            classes, counts = np.unique(rows.target, return_counts=True)
+            rarest = classes[counts.argmin()]
+            parts[f"of class {rarest}"] = rows.target == rarest
+        parts["of cells missing"] = rows.features.isna().mean(axis=1).to_numpy()
+        parts["equal to another provider's row"] = self.equal_rows()[0]
+        if rows.task == "classification":
+            parts["with a label that a model of the other rows contradicts"] = contradicted(
+                self.inputs.numbers, rows.target
+            )
+        return sentences(self.row_owners(), self.noun, parts)
+
+    def cheaper_evaluations(self) -> list[str]:
+        """Return what would make evaluations cheaper, in words."""
+        if self.game.independent_rows:
+            models = (
+                "logistic, knn or sklearn.naive_bayes:GaussianNB"
+                if self.rows.task == "classification"
+                else "ridge or knn"
+            )
+            return [f"{option('model')} {models}, which are fitted in batches"]
+        slow = isinstance(getattr(self.game, "learner", None), Neighbours)
+        return [f"fewer test rows ({option('test_fraction')})"] if slow else []
+
+    def classes(self) -> Any:
+        """Return the class of each player; None of units, and of quantities."""
+        return self.rows.target if self.rows.task == "classification" and self.units is None else None
 
 
 def open_table(
@@ -106,6 +115,8 @@ def open_table(
     group: str | Sequence[str] = (),
     regroup: str | Sequence[str] = "",
     unit: str | None = None,
+    unit_size: int | None = None,
+    max_players: int | None = None,
     test: Any = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
@@ -143,6 +154,9 @@ def open_table(
         group: Provider column, or several; the first one is paid. Default: the name of each file.
         regroup: More columns to group by; they remain features.
         unit: Column that combines rows into one player, such as a patient.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
+            with the split seed.
+        max_players: The smallest such number that makes at most so many players.
         test: File of test rows, or a data frame.
         test_fraction: Approximate fraction of rows held out for testing.
         test_by: Column that says train or test.
@@ -200,7 +214,7 @@ def open_table(
     carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
     file, tested = read(path), None if test is None else read(test)
     roles = roles.of_file(file)
-    dataset = prepare(
+    rows = prepare(
         file,
         roles,
         target=target,
@@ -210,28 +224,29 @@ def open_table(
         carried=carried,
         slices=listed_names(also_slice),
     )
-    learner = model_of(model, dataset.task, seed)
+    learner = model_of(model, rows.task, seed)
     metrics = listed_names(metric or ("" if carried is None else carried.metric))
-    scores = Scores.of(dataset, learner, metrics, listed_names(also_metric))
-    fitted, how = _fitted(dataset, carried, reference, encoding)
+    scores = Scores.of(rows, learner, metrics, listed_names(also_metric))
+    fitted, how = _fitted(rows, carried, reference, encoding)
     worth = scores.worth_of_nothing(empty)
-    inputs = _inputs(dataset, fitted, learner, scores, worth, refit_preprocessing, seed, training_seeds)
-    game, inputs, tested_by = _with_folds(inputs, dataset, monte_carlo_only)
+    inputs = _inputs(rows, fitted, learner, scores, worth, refit_preprocessing, seed, training_seeds)
+    game, inputs, tested_by = _with_folds(inputs, rows, monte_carlo_only)
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
-    columns = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
+    columns: dict[str, Any] = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
+    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,
         game,
-        rows=len(dataset.features),
-        test_rows=len(dataset.test_features),
+        rows=len(rows.features),
+        test_rows=len(rows.test_features),
         columns=columns | ({} if registered is None else {"registered": registered}),
-        task=dataset.task,
+        task=rows.task,
         model=repr(game.model),
         metric=",".join(scores.metrics),
         notes=(
-            *dataset.notes,
+            *rows.notes,
             *scores.notes,
             f"features: {fitted.columns.describe()}",
             f"preprocessing is {'refitted for each coalition' if refit_preprocessing else how}",
@@ -240,52 +255,53 @@ def open_table(
         ),
         features=fitted.columns.used,
         opened_with=given if named else None,
-        split_seed=dataset.split_seed,
+        split_seed=rows.split_seed,
     )
-    return Table(game, dataset, inputs, source, _warnings(dataset, fitted), tuple(scores.also))
+    made = Table(game, rows, inputs, source, _warnings(rows, fitted), tuple(scores.also))
+    return replace(made, warnings=(*made.warnings, *made.equal_rows()[1]))
 
 
-def _with_folds(inputs: Inputs, dataset: Dataset, monte_carlo_only: bool) -> tuple[Any, Inputs, list[str]]:
+def _with_folds(inputs: Inputs, rows: LabelledRows, monte_carlo_only: bool) -> tuple[Any, Inputs, list[str]]:
     """Return the game, with folds of the test rows if they are wanted and can be had, and what to know about them."""
-    why = ASKED if monte_carlo_only else too_few(len(dataset.test_target))
+    why = ASKED if monte_carlo_only else too_few(len(rows.test_target))
     if not why:
-        folds = folds_of(contents_with_target(dataset.test_features, dataset.test_target))
+        folds = folds_of(contents_with_target(rows.test_features, rows.test_target))
         tested = replace(inputs, folds=folds)
         try:
-            labels = dataset.test_target
-            notes = rare_class(labels) if dataset.task == "classification" else known_roughly(len(labels))
+            labels = rows.test_target
+            notes = rare_class(labels) if rows.task == "classification" else known_roughly(len(labels))
             return tested.game(), tested, notes
         except FoldsError as error:
             why = str(error)
     return inputs.game(), inputs, [only_monte_carlo(why)]
 
 
-def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:
-    classes = pd.unique(dataset.target) if dataset.task == "classification" else ()
+def _warnings(rows: LabelledRows, fitted: Fitted) -> tuple[str, ...]:
+    classes = pd.unique(rows.target) if rows.task == "classification" else ()
     return (
-        *warnings_of_features(dataset, fitted.columns),
-        *warnings_of_categories(fitted, dataset.features, dataset.test_features),
-        *warnings_of_test_rows(dataset),
-        *dataset.warnings,
-        *warnings_of_names(dataset.partition.names),
+        *warnings_of_features(rows, fitted.columns),
+        *warnings_of_categories(fitted, rows.features, rows.test_features),
+        *warnings_of_test_rows(rows),
+        *rows.warnings,
+        *warnings_of_names(rows.partition.names),
         *warnings_of_names(classes, "class"),
     )
 
 
-def _fitted(dataset: Dataset, carried: CarriedOver | None, reference: Any, encoding: str) -> tuple[Fitted, str]:
+def _fitted(rows: LabelledRows, carried: CarriedOver | None, reference: Any, encoding: str) -> tuple[Fitted, str]:
     """Return the preprocessing, of the run to start from or fitted to rows, and where it is from, in words."""
     if carried is not None:
         return carried.fitted, "taken from the run to start from"
     if reference is None:
-        frame, rows = dataset.features, "all training rows"
+        frame, where = rows.features, "all training rows"
     elif isinstance(reference, str) and reference == "test":
-        frame, rows = dataset.test_features, "the test rows"
+        frame, where = rows.test_features, "the test rows"
     else:
         file = read_all(reference, encoding=encoding)
-        for name in dataset.features.columns:
+        for name in rows.features.columns:
             file.column(name, "a feature")
-        frame, rows = file.frame[list(dataset.features.columns)], file.name
-    return Fitted.to(frame, recognise_columns(frame)), f"fitted once, without labels, on {rows}"
+        frame, where = file.frame[list(rows.features.columns)], file.name
+    return Fitted.to(frame, recognise_columns(frame)), f"fitted once, without labels, on {where}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +352,7 @@ class Inputs:
 
 
 def _inputs(
-    dataset: Dataset,
+    rows: LabelledRows,
     fitted: Fitted,
     learner: Any,
     scores: Scores,
@@ -349,20 +365,21 @@ def _inputs(
 
     Columns become numbers by preprocessing that is fitted once, or for each coalition (`refit`).
     """
-    fitted.columns.check(dataset.features, "training rows")
-    fitted.columns.check(dataset.test_features, "test rows")
-    numbers = fitted.transform(dataset.features)
-    features = tuple(map(str, dataset.features.columns))
-    carried = CarriedOver(fitted, ",".join(scores.metrics), dataset.task, features, dataset.test_hashes)
+    fitted.columns.check(rows.features, "training rows")
+    fitted.columns.check(rows.test_features, "test rows")
+    numbers = fitted.transform(rows.features)
+    features = tuple(map(str, rows.features.columns))
+    units = None if rows.pieces is None else asdict(rows.pieces)
+    carried = CarriedOver(fitted, ",".join(scores.metrics), rows.task, features, rows.test_hashes, units)
     return Inputs(
         model=make_pipeline(transformer(fitted.columns), learner) if refit else learner,
-        X=dataset.features if refit else numbers,
-        y=dataset.target,
-        X_test=dataset.test_features if refit else fitted.transform(dataset.test_features),
-        y_test=dataset.test_target,
+        X=rows.features if refit else numbers,
+        y=rows.target,
+        X_test=rows.test_features if refit else fitted.transform(rows.test_features),
+        y_test=rows.test_target,
         scoring=scores.scoring,
         empty=empty,
-        units=dataset.units,
+        units=rows.units,
         seed=seed,
         numbers=numbers,
         carried_over=carried.parts(),

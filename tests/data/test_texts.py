@@ -84,7 +84,7 @@ def test_a_folder_has_a_folder_for_each_provider(tmp_path):
     opened = fgsv.open_text(tmp_path / "texts", ignore="*.png", test=frame.rename(columns={"body": "text"})[:3])
     assert opened.partition.names == ("East", "North", "South")
     assert opened.game.n_players == len(frame)
-    assert opened.dataset.names[0] == "East/test/08.txt"
+    assert opened.rows.names[0] == "East/test/08.txt"
     again = fgsv.open_text(tmp_path / "texts", ignore="*.png", test_fraction=0.3)
     assert again.source.sha256 == opened.source.sha256
     (tmp_path / "texts" / "West").mkdir()
@@ -218,25 +218,25 @@ def test_prompts_precede_test_texts():
     frame = corpus().assign(question="who slept?")
     opened = fgsv.open_text(frame, **COLUMNS, prompt="question")
     test = frame.loc[frame["split"] == "test", "body"]
-    assert opened.dataset.tests == {"all": [("who slept?", text) for text in test]}
+    assert opened.rows.tests == {"all": [("who slept?", text) for text in test]}
 
 
 def test_test_documents_chosen_by_their_text_stay_whoever_comes_or_goes():
     frame = corpus(60)
-    chosen = set(fgsv.open_text(frame, text="body", group="publisher").dataset.test_texts)
+    chosen = set(fgsv.open_text(frame, text="body", group="publisher").rows.test_texts)
     rest = frame[frame["publisher"] != "East"].sample(frac=1, random_state=1)
-    assert set(fgsv.open_text(rest, text="body", group="publisher").dataset.test_texts) == chosen & set(rest["body"])
+    assert set(fgsv.open_text(rest, text="body", group="publisher").rows.test_texts) == chosen & set(rest["body"])
     assert 0 < len(chosen) < 30
 
 
 def test_a_mask_of_documents_makes_the_game_of_their_players():
     opened = fgsv.open_text(corpus(), **COLUMNS, unit="author", monte_carlo_only=True)
-    units, texts = opened.dataset.units, opened.dataset.texts
+    units, texts = opened.units, opened.rows.texts
     rows = np.ones(len(texts), dtype=bool)
     rows[units == units[0]] = False
     rows[np.flatnonzero(rows)[0]] = False  # the first document of another unit, which then comes later
     kept = pd.Series(texts[rows]).groupby(pd.factorize(units[rows])[0]).apply(list).tolist()
-    assert opened.game_of(rows).fingerprint == language.ngram(kept, opened.dataset.tests).fingerprint
+    assert opened.game_of(rows).fingerprint == language.ngram(kept, opened.rows.tests).fingerprint
 
 
 def test_a_model_is_fine_tuned_with_the_settings_given(monkeypatch):
@@ -249,7 +249,7 @@ def test_a_model_is_fine_tuned_with_the_settings_given(monkeypatch):
     monkeypatch.setattr(language, "fine_tuned", fine_tuned, raising=False)
     opened = fgsv.open_text(corpus(), **COLUMNS, model="folder", training={"rank": 4}, monte_carlo_only=True)
     assert (seen["model"], seen["rank"]) == ("folder", 4)
-    assert seen["tests"] == opened.dataset.tests
+    assert seen["tests"] == opened.rows.tests
     assert opened.source.model == "folder, fine-tuned by LoRA (rank=4, per=token)"
     assert opened.twin.fingerprint == opened.game.fingerprint
     with pytest.raises(TableError, match="unknown training setting 'ranks'"):
@@ -292,8 +292,8 @@ def test_a_document_without_words_is_named_or_dropped():
     opened = fgsv.open_text(frame, **COLUMNS, text_missing="drop")
     assert opened.game.n_players == fgsv.open_text(corpus(), **COLUMNS).game.n_players - 3
     assert any("left out 3 of 24 documents" in note for note in opened.notes)
-    rows = [int(name.removeprefix("row ")) - 1 for name in opened.dataset.names]
-    assert frame["body"][rows].tolist() == opened.dataset.texts.tolist()
+    rows = [int(name.removeprefix("row ")) - 1 for name in opened.rows.names]
+    assert frame["body"][rows].tolist() == opened.rows.texts.tolist()
     frame.loc[frame["publisher"] == "East", "body"] = ""
     with pytest.raises(TableError, match="provider 'East' has no documents with text"):
         fgsv.open_text(frame, **COLUMNS, text_missing="drop")
@@ -315,7 +315,7 @@ def test_a_line_of_json_may_contain_any_character_that_ends_lines_elsewhere(tmp_
     frame.loc[1, "body"] = "one\u2028two\u0085three\x0cfour"
     path = tmp_path / "odd.jsonl"
     path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in frame.to_dict("records")), "utf-8")
-    assert fgsv.open_text(path, **COLUMNS).dataset.texts[0] == frame.loc[1, "body"]
+    assert fgsv.open_text(path, **COLUMNS).rows.texts[0] == frame.loc[1, "body"]
 
 
 def test_a_player_is_described_by_its_name_and_first_words():
@@ -342,14 +342,14 @@ def test_the_score_without_a_fold_of_the_test_texts_is_that_of_the_others(per, o
     frame["body"] = [f"{body} stones" * (number % 3 + 1) for number, body in enumerate(frame["body"])]
     given = {**COLUMNS, "training": {"per": per}, "output_by": output_by}
     whole, cut = (fgsv.open_text(frame, **given, monte_carlo_only=only) for only in (True, False))
-    q = len(whole.dataset.tests)
+    q = len(whole.rows.tests)
     masks = np.random.default_rng(0).random((50, whole.game.n_players)) < 0.5
     found = cut.game(masks).reshape(50, 11, q)
     np.testing.assert_allclose(found[:, 0], whole.game(masks).reshape(50, q), rtol=1e-12)
-    for number, texts in enumerate(cut.dataset.tests.values()):
+    for number, texts in enumerate(cut.rows.tests.values()):
         folds = folds_of([repr(text).encode() for text in texts])
         kept = {"rest": [text for text, fold in zip(texts, folds, strict=True) if fold != 3]}
-        rest = language.ngram(cut.dataset.players(), kept, per=per)(masks)
+        rest = language.ngram(cut.rows.players(), kept, per=per)(masks)
         np.testing.assert_allclose(found[:, 1 + 3, number], rest, rtol=1e-12)
     assert cut.game.outputs == whole.game.outputs
     assert cut.twin.outputs == cut.game.outputs
@@ -358,7 +358,7 @@ def test_the_score_without_a_fold_of_the_test_texts_is_that_of_the_others(per, o
 def test_the_noise_of_test_texts_is_that_of_a_ratio():
     frame = corpus(96)
     opened = fgsv.open_text(frame, **COLUMNS)
-    tests, players = opened.dataset.test_texts, opened.dataset.players()
+    tests, players = opened.rows.test_texts, opened.rows.players()
     scores = language.ngram(players, {str(number): [text] for number, text in enumerate(tests)})
     gains = np.subtract(*scores(np.array([[True], [False]]) & np.ones(len(players), dtype=bool)))
     spread = t_quantile(0.95, 9) * sem(gains)
