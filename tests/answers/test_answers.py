@@ -14,7 +14,7 @@ SOUTH = Passage("Tuesday was dry. The wind came from the east.", "South")
 
 
 def says(query, answer, pieces):
-    """A judge: how many words of the answer are in the sources, with diminishing returns."""
+    """Judge by how many words of the answer the sources have, each time worth half as much."""
     words = " ".join(pieces).lower().split()
     return float(sum(1 - 0.5 ** words.count(word) for word in answer.lower().rstrip(".").split()))
 
@@ -102,7 +102,6 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
 
 def test_a_publisher_that_cuts_its_page_changes_no_bit():
     whole = Answer("When?", "It rained on Monday.", [NORTH, SOUTH])
-    cut = Answer("When?", "It rained on Monday.", [NORTH, Passage("Tuesday was dry.", "Shell"), SOUTH])
     parts = [NORTH, Passage("Tuesday was dry.", "Shell"), Passage("The wind came from the east.", "South")]
     cut = Answer("When?", "It rained on Monday.", parts)
     first, second = value(whole, says, budget=16), value(cut, says, budget=16)
@@ -156,4 +155,4 @@ def test_an_answer_that_its_sources_do_not_help_has_nothing_to_share():
     assert len(calls) == 2
     with pytest.raises(NothingToShare) as raised:
         value(Answer("When?", "It rained.", [NORTH]), judge, least=2.0)
-    assert raised.value.rise == 1.0
+    assert raised.value.rise == 1.25
