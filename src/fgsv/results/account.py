@@ -1,0 +1,32 @@
+"""An account: what a result says of itself if its players are no training data, such as a month of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fgsv.files import decode, encode
+from fgsv.valuation.display import Section
+
+
+@dataclass(frozen=True)
+class Account:
+    """Words in place of those about data, model and test rows."""
+
+    title: str
+    group: str
+    """What a group is called: "publisher"."""
+    verdict: tuple[str, ...]
+    """How well the payments are known, and what would halve their errors."""
+    sections: tuple[Section, ...]
+    """What was agreed, what was found, how to check it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        return dict(encode(self))
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Account:
+        """Read what `to_dict` returned."""
+        return decode(cls, document)
