@@ -18,7 +18,7 @@ from fgsv.checks import as_number, as_texts
 from fgsv.game import Game
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.language.texts import WORD, read_documents, read_tests, words_of
+from fgsv.utilities.language.read_texts import WORD, read_documents, read_tests, words_of
 
 VOCABULARY = 1_000_000
 """Without data, each of so many words is equally likely: more than a language has, and a number of no document."""
