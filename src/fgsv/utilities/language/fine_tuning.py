@@ -19,6 +19,7 @@ from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.adapters.layers import AdaptedModel, adapt
 from fgsv.utilities.adapters.memory import check_asked, fit_on_gpu, saved_bytes
 from fgsv.utilities.adapters.plan import n_steps
+from fgsv.utilities.adapters.stacks import check_settings, in_stacks
 from fgsv.utilities.adapters.training import AdamW, Course, fine_tune
 from fgsv.utilities.language.network import (
     PLAIN,
@@ -32,26 +33,30 @@ from fgsv.utilities.language.network import (
     use_plain_attention,
     weights_digest,
 )
-from fgsv.utilities.language.read_texts import read_documents, read_tests
+from fgsv.utilities.language.read_texts import Domains, check_per, divisors, read_documents, read_tests
 from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_documents, sequences_of_tests
 from fgsv.utilities.row_sets import as_masks
 
-Domains = Mapping[str, Sequence[tuple[str, str]]]
-"""Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
 CONTEXT = 1024
 """Default limit on the tokens of a sequence, if the model takes as many."""
-MOST_ADAPTERS, MOST_COMPILED = 512, 64
-"""Trained at once; more would not use a GPU better. A compiled step always takes a whole stack, done or not."""
+MOST_ADAPTERS = 512
+"""Trained at once; more would not use a GPU better."""
+MOST_COMPILED = 64
+"""Trained at once by compiled code, whose steps always take a whole stack, done or not."""
 MOST_SEQUENCES = 4096
 """Scored at once, of all adapters together."""
-CPU_ADAPTERS, CPU_BYTES = 64, 2**29
-"""On a CPU: adapters trained at once, and what their backward pass may keep."""
+CPU_ADAPTERS = 64
+"""Trained at once on a CPU."""
+CPU_BYTES = 2**29
+"""What their backward pass may keep there."""
 CPU_TOKENS = 2**14
 """Scored at once on a CPU."""
 RECORDED_STEPS = 48
 """On a GPU, shorter trainings are not recorded: a recording takes as long as four steps of each width."""
-COMPILATION, SAVING = 60.0, 1e-10
-"""Seconds that compilation takes on a GPU, and those that it saves for each token, layer and hidden dimension."""
+COMPILATION = 60.0
+"""Seconds that compilation takes on a GPU."""
+SAVING = 1e-10
+"""Seconds that it saves for each token, layer and hidden dimension."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +80,10 @@ class Settings:
     seed: int
 
     def __post_init__(self) -> None:
-        for name in ("rank", "epochs", "steps", "batch", "training_seeds"):
-            number = getattr(self, name)
-            if number is not None and not (isinstance(number, int | float | np.number) and number >= 1):
-                raise ValueError(f"{name} must be at least 1, got {number!r}")
+        check_settings(self, ("rank", "epochs", "steps", "batch", "training_seeds"))
         if self.context < 2:
             raise ValueError(f"context must be at least 2 tokens, got {self.context}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
-        if self.schedule not in ("constant", "linear"):
-            raise ValueError(f"schedule must be constant or linear, got {self.schedule!r}")
-        if self.per not in ("token", "byte"):
-            raise ValueError(f"per must be 'token' or 'byte', got {self.per!r}")
+        check_per(self.per)
 
 
 class FineTuned:
@@ -130,7 +127,7 @@ class FineTuned:
     def _set_tests(self, domains: Domains) -> None:
         self.domains = domains
         self.tests = sequences_of_tests(self.reader, domains, self.settings.context)
-        self.divisors = _divisors(self.tests, domains, self.settings.per)
+        self.divisors = divisors(self.tests.n_counted, domains, self.settings.per)
         """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
 
     def with_tests(self, tests: Mapping[str, Sequence[str | tuple[str, str]]]) -> FineTuned:
@@ -183,24 +180,22 @@ class FineTuned:
 
     def cost(self, sizes: Ints) -> ArrayLike:
         """Return the cost of an evaluation in tokens of a forward pass; a training step counts three times."""
-        settings, each = self.settings, len(self.documents) / self.n_players
-        samples = np.ceil(np.asarray(sizes) * each).astype(np.int64)
+        settings = self.settings
+        samples = np.ceil(np.asarray(sizes) * (len(self.documents) / self.n_players)).astype(np.int64)
         steps = n_steps(samples, settings.epochs or 1, settings.batch, settings.steps)
         trained = 3 * settings.batch * self.documents.length * steps
         return np.asarray(settings.training_seeds * (trained + self.tests.tokens.numel()), dtype=float)
 
     def __call__(self, masks: Masks) -> Floats:
         """Return (m,) or (m, q) log-likelihoods of (m, n) coalitions."""
-        masks = as_masks(masks, self.n_players)
-        values = np.zeros((len(masks), self.outputs))
-        samples = masks[:, self.documents.owner]
-        # sorted by size, so that coalitions trained at once take about equally many steps
-        order = np.argsort(-samples.sum(axis=1), kind="stable")
-        for start in range(0, len(order), self.adapters_at_once):
-            rows = order[start : start + self.adapters_at_once]
-            for number in range(self.settings.training_seeds):
-                values[rows] += self.score(self.train(samples[rows], number)) / self.settings.training_seeds
+        samples = as_masks(masks, self.n_players)[:, self.documents.owner]
+        values = in_stacks(samples, self._mean_score, self.adapters_at_once, self.outputs)
         return values[:, 0] if self.outputs == 1 else values
+
+    def _mean_score(self, samples: Masks) -> Floats:
+        """Return the (B, q) utilities of coalitions of sequences, (B, N): the mean over training seeds."""
+        n_seeds = self.settings.training_seeds
+        return np.asarray(sum(self.score(self.train(samples, number)) / n_seeds for number in range(n_seeds)))
 
     def train(self, samples: Masks, number: int = 0) -> torch.Tensor:
         """Train and return the (B, P) adapters of coalitions of sequences, (B, N), with the seed of this number."""
@@ -270,7 +265,8 @@ class FineTuned:
         It follows from a sequence's own content, so that the others of a coalition come in the same order whatever
         players the game has beside them.
         """
-        settings, owner = self.settings, self.documents.owner
+        settings = self.settings
+        owner = self.documents.owner
         if settings.epochs is not None:
             n_epochs = settings.epochs
         else:
@@ -286,8 +282,9 @@ class FineTuned:
         """Return the (B, len(rows)) log-likelihoods of some of the test sequences."""
         counted = self.tests.counted[rows]
         length = int(counted.any(dim=0).nonzero().max()) + 2
-        device, count = self.adapted.device, 1 if weights is None else len(weights)
-        tokens, counted = (each[:, :length].to(device) for each in (self.tests.tokens[rows], counted))
+        tokens = self.tests.tokens[rows][:, :length].to(self.adapted.device)
+        counted = counted[:, :length].to(self.adapted.device)
+        count = 1 if weights is None else len(weights)
         with self.adapted.using(weights):
             found = self.network.log_likelihood(tokens.repeat(count, 1)).view(count, *tokens.shape)
         return (found * counted).sum(dim=2).double().cpu().numpy()
@@ -336,26 +333,47 @@ def fine_tuned(
 ) -> Game:
     """Return the game in which a coalition of documents is worth what a language model learns from them.
 
-    U(S) is the mean log-likelihood per token of test texts, or minus their bits per byte (`per="byte"`), under the
-    model with a LoRA adapter that was trained on the documents of S; U(0) is that of the model itself. One training
-    serves all domains of tests, each an output; one domain alone has no name.
+    U(S) is the mean log-likelihood per token of test texts, or minus their bits per byte, under the model with a LoRA
+    adapter that was trained on the documents of S; U(0) is that of the model itself. One training serves all domains
+    of tests. All coalitions have the same initial adapter and the same order of texts, which depends on the texts
+    alone. A coalition has the same value in any batch but for rounding, as sums may be taken in another order.
 
-    `documents` has a text, or several, for each player. `tests` maps domains to texts, or to pairs of a prompt and an
-    answer, of which the answer is scored. `model` is a causal language model of transformers, a folder or a hub name;
-    with an object, which is copied, comes its `tokenizer`. `targets` are ends of names of linear layers, in a list or
-    with + between them; default: all but the output head. A text longer than `context` tokens is cut (default: 1,024,
-    or the model's own).
+    Args:
+        documents: A text, or several, for each player.
+        tests: Domain -> texts, or pairs of a prompt and an answer, of which the answer is scored. Each domain is an
+            output; one alone has no name.
+        model: A causal language model of transformers (an object is copied), its folder, or its name on the hub.
+        tokenizer: That of the model; an object needs it, a folder or a name has its own.
+        rank: Rank of the adapters.
+        alpha: Their scale: an adapter adds alpha / rank times its product.
+        targets: Ends of the names of linear layers to adapt, in a list or with + between them. Default: all but the
+            output head.
+        learning_rate: Of AdamW.
+        schedule: "constant", or "linear": falling to zero over a coalition's own steps.
+        epochs: A coalition is trained for so many, so that steps grow with its tokens. Default: 3, without `steps`.
+        steps: Instead of epochs, the same number of steps for every coalition: this gives different values.
+        batch: Sequences in a mini-batch.
+        context: Tokens at which a text is cut. Default: 1,024, or the model's own limit.
+        training_seeds: U is the mean over so many trainings with other initial adapters and orders.
+        per: "token": log-likelihood per token; "byte": minus the bits per byte.
+        dtype: "float32" or "bfloat16", of the frozen model.
+        device: Default: CUDA if there is a GPU.
+        compile: Whether full stacks of adapters are trained by compiled code, on a GPU. "auto" compiles where a run
+            of so many `evaluations` will save more time than compilation takes.
+        evaluations: Length of the run that "auto" expects.
+        adapters_at_once: Coalitions trained at once. Default: as many as fit into the memory of the GPU.
+        seed: Of the initial adapters and the order of texts.
 
-    A coalition is trained for `epochs` (default 3), so that steps grow with its tokens, or for `steps`, the same for
-    every coalition: the two give different values. All coalitions have the same initial adapter and the same order
-    of texts, which depends on the texts alone; with `training_seeds`, U is the mean over so many of both.
+    Returns:
+        The game, with one output for each domain; `game.function` is a `FineTuned`.
 
-    `adapters_at_once` coalitions are trained at once; default: as many as fit into the memory of the GPU. `compile`:
-    whether full stacks of them are trained by compiled code, on a GPU; "auto" compiles where a run of so many
-    `evaluations` will save more time than compilation takes. A coalition has the same value in any batch but for
-    rounding, as sums may be taken in another order.
+    Raises:
+        ValueError: A setting, a text or the model cannot be used; nothing was trained.
+
+
     """
-    players, domains = read_documents(documents), read_tests(tests)
+    players = read_documents(documents)
+    domains = read_tests(tests)
     if epochs is not None and steps is not None:
         raise ValueError("epochs and steps exclude each other: give one of them")
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -408,13 +426,6 @@ def _mean_tokens(sequences: Sequences, settings: Settings) -> float:
     """Return the tokens, padding included, that half of the players are trained on."""
     steps = n_steps(np.array([len(sequences) // 2]), settings.epochs or 1, settings.batch, settings.steps)
     return float(steps[0]) * settings.batch * sequences.length
-
-
-def _divisors(scored: Sequences, domains: Domains, per: str) -> Floats:
-    if per == "token":
-        return scored.n_counted.astype(float)
-    lengths = [sum(len(answer.encode()) for _, answer in pairs) for pairs in domains.values()]
-    return math.log(2) * np.array(lengths, dtype=float)
 
 
 def _digest(texts: Sequence[str]) -> bytes:

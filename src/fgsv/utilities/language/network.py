@@ -41,7 +41,8 @@ class Network:
     @classmethod
     def of(cls, model: Any) -> Network:
         """Take a model apart, and compare the parts with the whole on a few tokens."""
-        head, inner = model.get_output_embeddings(), model.base_model
+        head = model.get_output_embeddings()
+        inner = model.base_model
 
         def hidden(tokens: torch.Tensor) -> torch.Tensor:
             return inner(input_ids=tokens, use_cache=False).last_hidden_state
@@ -81,7 +82,12 @@ class Network:
     ) -> torch.Tensor:
         """Return the (width,) mean losses per token of the adapters bound to the model, each over its mini-batch.
 
-        `tokens` and `counted` are (width * b, L), `valid` is (width, b).
+        Args:
+            tokens: (width * b, L), the sequences of one adapter next to each other.
+            counted: (width * b, L) whether the token after a place counts.
+            valid: (width, b) whether a sequence counts.
+            compiled: Compiled parts for this shape; None: the model as it is.
+
         """
         found = -self.log_likelihood(tokens, compiled=compiled)
         weights = (counted & valid.flatten()[:, None]).to(found.dtype).view(len(valid), -1)
@@ -104,7 +110,18 @@ class Compiled:
 def loss_and_gradient(
     states: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the (k,) cross entropies of (k, d) states and their (k, d) gradients, without a graph."""
+    """Return cross entropies and their gradients in the states, without a graph.
+
+    Args:
+        states: (k, d) hidden states.
+        targets: (k,) tokens that follow.
+        weight: (words, d) of the head.
+        bias: (words,) of the head; None if it has none.
+
+    Returns:
+        (k,) losses and (k, d) gradients.
+
+    """
     logits = linear(states, weight, bias)
     logs = log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
     losses = -logs.gather(1, targets[:, None])[:, 0]
@@ -128,7 +145,17 @@ class HeadLoss(torch.autograd.Function):
         bias: torch.Tensor | None,
         step: Callable[..., tuple[torch.Tensor, torch.Tensor]],
     ) -> torch.Tensor:
-        """Return the (N,) losses of (N, d) states."""
+        """Return the (N,) losses of states.
+
+        Args:
+            ctx: Where torch keeps what `backward` needs.
+            states: (N, d) hidden states.
+            targets: (N,) tokens that follow.
+            weight: (words, d) of the frozen head.
+            bias: (words,) of the head; None if it has none.
+            step: `loss_and_gradient`, or its compiled form.
+
+        """
         size = chunk(len(states), len(weight), states.device)
         pieces = [slice(start, start + size) for start in range(0, len(states), size)]
         if not ctx.needs_input_grad[0]:
@@ -164,6 +191,12 @@ def chunk(n_tokens: int, n_words: int, device: torch.device) -> int:
     16384
     >>> chunk(1000, 50, torch.device("cpu"))
     1000
+
+    Args:
+        n_tokens: Tokens in all.
+        n_words: Size of the vocabulary.
+        device: A GPU has room for more logits.
+
     """
     most = max(1, LOGIT_BYTES["cuda" if device.type == "cuda" else "cpu"] // (4 * n_words))
     least = -(-n_tokens // most)
@@ -172,10 +205,21 @@ def chunk(n_tokens: int, n_words: int, device: torch.device) -> int:
 
 
 def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[Any, Any]:
-    """Return a model on a device, in a precision, and its tokenizer; each is an object, a folder or a hub name.
+    """Return a model on a device, in a precision, and its tokenizer.
 
-    An object is copied: the one that was given stays as it is. Of a hub name, the copy in the hub's cache is used, if
-    there is one, so that a run finds the weights that it began with.
+    Of a hub name, the copy in the hub's cache is used, if there is one, so that a run finds the weights that it began
+    with.
+
+    Args:
+        model: A causal language model of transformers, which is copied, its folder, or its name on the hub.
+        tokenizer: An object, a folder or a name; None: the one beside the model, which must then be named.
+        dtype: "float32" or "bfloat16".
+        device: Where the model goes.
+
+    Raises:
+        ValueError: It cannot be loaded, lacks weights, or is not a causal language model with an output head.
+        TypeError: `model` is neither a name nor a module of torch.
+
     """
     transformers = optional("transformers", "language models", "language")
     if dtype not in DTYPES:
@@ -186,10 +230,12 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
     if tokenizer is None and not named:
         raise ValueError("a model that is an object needs its tokenizer: give tokenizer=...")
     try:
-        found, info = copy.deepcopy(model), {}
         if named:
             fetch = partial(transformers.AutoModelForCausalLM.from_pretrained, output_loading_info=True)
             found, info = _fetched(fetch, str(model))
+        else:
+            found = copy.deepcopy(model)
+            info = {}
         if tokenizer is None or isinstance(tokenizer, str | Path):
             tokenizer = _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer or model))
     except (OSError, ValueError) as error:
@@ -332,5 +378,6 @@ def _few_tokens(model: Any, length: int) -> torch.Tensor:
 
 def _close(found: torch.Tensor, expected: torch.Tensor) -> bool:
     """Return whether two results are the same but for rounding."""
-    gap, scale = (found.float() - expected.float()).abs().max(), expected.float().abs().max()
+    gap = (found.float() - expected.float()).abs().max()
+    scale = expected.float().abs().max()
     return bool(gap <= (2e-2 if expected.dtype == torch.bfloat16 else 1e-4) * scale)
