@@ -53,6 +53,7 @@ def value(
     proxy: Any = None,
     batch_size: int | None = None,
     n_jobs: int | None = None,
+    max_in_flight: int | None = None,
     ledger: str | Path | Ledger | None = None,
     start: Start = None,
     on_error: str | float = "raise",
@@ -95,6 +96,8 @@ def value(
             closed form, it is valued in its own run, with 128 to 256 times the evaluations, up to 200,000.
         batch_size: Coalitions that are evaluated together. Default: the game's, or at most 256.
         n_jobs: Workers; -1 for one per core. Default: those of `joblib.parallel_config`, or one.
+        max_in_flight: Batches under way while further rounds are drawn, which bounds what is evaluated in vain if a
+            run stops early. Default: three for each of several workers, one with one worker.
         ledger: File that records every evaluation, and answers those that it has.
         start: Ledgers of earlier runs. Evaluations of players who are still there are reused, and do not count.
         on_error: "raise", a number that a failed evaluation counts as, or "empty" for the value of a coalition that
@@ -135,6 +138,7 @@ def value(
         proxy=proxy,
         batch_size=batch_size,
         n_jobs=n_jobs,
+        max_in_flight=max_in_flight,
         ledger=ledger,
         start=start,
         on_error=on_error,
@@ -184,6 +188,7 @@ def _rounds(
     proxy: Any,
     batch_size: int | None,
     n_jobs: int | None,
+    max_in_flight: int | None,
     ledger: str | Path | Ledger | None,
     start: Start,
     on_error: str | float,
@@ -196,8 +201,17 @@ def _rounds(
     This is a run, from top to bottom.
     """
     read, partition = read_players(game, groups)
-    how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
-    access, opened = access_to(game, read, ledger=ledger, start=start, **how)  # not open yet; an open one stays open
+    access, opened = access_to(  # not open yet; an open one stays open
+        game,
+        read,
+        batch_size=batch_size,
+        n_jobs=n_jobs,
+        max_in_flight=max_in_flight,
+        ledger=ledger,
+        start=start,
+        on_error=on_error,
+        timeout=timeout,
+    )
     evaluator = access.evaluator
     if "backend" in options:
         raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
