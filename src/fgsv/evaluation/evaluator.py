@@ -19,12 +19,10 @@ import numpy as np
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch, default_batch_size
-from fgsv.evaluation.failures import FailureCounter
-from fgsv.evaluation.lookup import LedgerLookup
-from fgsv.evaluation.meter import Meter
-from fgsv.evaluation.pending import Asked, Pending
+from fgsv.evaluation.game_access import Pending
+from fgsv.evaluation.lookup import Asked, LedgerLookup, recheck
+from fgsv.evaluation.meter import FailureCounter, Meter
 from fgsv.evaluation.queue import Queue
-from fgsv.evaluation.recheck import recheck
 from fgsv.evaluation.recording import Recorded, Recorder
 from fgsv.evaluation.start import KnownBefore, Start
 from fgsv.evaluation.workers import Workers
