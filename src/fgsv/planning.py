@@ -24,7 +24,7 @@ from fgsv.methods import Enumeration, Task, as_method, for_task
 from fgsv.running.first_cost import LONG, PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
-from fgsv.running.targets import RULE_OF_THREE
+from fgsv.running.stopping import RULE_OF_THREE
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
