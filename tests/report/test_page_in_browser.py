@@ -429,22 +429,14 @@ def test_payments_and_their_intervals_are_seen_on_a_phone_without_scrolling(open
 
 
 def test_no_table_is_scrolled_sideways_on_a_phone(open_page, of_forty):
-    attacks = [
-        {
-            "group": "hospital 31",
-            "way": "found by search",
-            "parts": 10,
-            "gain": 0.1,
-            "gain_low": 0.0918,
-            "gain_high": 0.12,
-        }
-    ]
+    attack = ("hospital 31", "found by search", 10, 0.1, 0.0918, 0.12)
+    attacks = pd.DataFrame([attack], columns=["group", "way", "parts", "gain", "gain_low", "gain_high"])
     gsv = [{"group": "hospital 31", "share": 0.072, "gsv_share": 0.028, "gsv_half_width": 0.0003}]
     words = ("publisher", "document", "and publisher", "and document", "words", "which begin")
     passages = Section(
         "Passages", (), words, (("Publisher A", "row 17", "Publisher B", "row 28", 41, "once upon a time " * 3),)
     )
-    audit = Audit(pd.DataFrame(gsv), pd.DataFrame(attacks), spent={}, tables=(passages,))
+    audit = Audit(pd.DataFrame(gsv), attacks, spent={}, tables=(passages,))
     page = open_page(render(replace(of_forty, audit=audit)), width=390)
     boxes = page.evaluate(
         "[...document.querySelectorAll('.scroll')].map((box) => [box.ariaLabel, box.scrollWidth, box.clientWidth])"
