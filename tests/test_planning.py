@@ -281,6 +281,9 @@ def test_what_a_run_will_not_reach_is_foreseen_with_what_would():
     assert asked == [(0.001, pytest.approx(12_800))]
     (words,) = found.foresee(Limits(budget=5000, precision=0.01)).foreseen
     assert "but ends after about 5,000" in words
+    assert "nothing will be paid" not in words
+    (words,) = found.foresee(Limits(budget=5000, precision=0.01), payable=0.1).foreseen
+    assert "but ends after about 5,000, with ± 5.06%, so nothing will be paid" in words
 
 
 def test_a_payout_that_will_be_refused_is_foreseen():

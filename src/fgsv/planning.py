@@ -197,6 +197,8 @@ class Plan:
             takes += f" for ± {percent(target)}"
             if needed > n_evaluations:
                 takes += f", but ends after about {n_evaluations:,}, with ± {percent(reached)}"
+                if payable is not None and not said:
+                    takes += ", so nothing will be paid"
             late = needed > n_evaluations or seconds > LONG
             sooner = offer(target, seconds) if offer is not None and late else ""
             if sooner or needed > n_evaluations:

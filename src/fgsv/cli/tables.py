@@ -65,7 +65,7 @@ def value(
     from fgsv.payout import Terms
     from fgsv.pipeline import value_data
     from fgsv.planning import Limits
-    from fgsv.results.documents import document_of
+    from fgsv.results.as_json import document_of
 
     audit = audit or context.info_name == "audit"
     limits = Limits(budget, precision, max_time)
@@ -137,7 +137,7 @@ def plan(
     """
     from fgsv.cli import console
     from fgsv.planning import Limits, plan_table
-    from fgsv.results.documents import records
+    from fgsv.results.as_json import records
 
     limits = Limits(budget, precision, max_time)
     with results_only():
