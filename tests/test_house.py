@@ -21,7 +21,7 @@ LAYERS = [
     ["methods", "games", "utilities", "ledger"],
     ["evaluation"],
     ["running"],
-    ["payout", "planning", "diagnosis", "plots", "data", "federated"],
+    ["payout", "planning", "diagnosis", "plots", "data", "federated", "testing"],
     ["audit"],
     ["results"],
     ["report", "verification"],
