@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from fgsv.methods.gp.fitting import inverted
 from fgsv.methods.gp.kernel import Kernel
+from fgsv.methods.gp.smoother import precision
 from fgsv.types import Floats, Masks
 
 MOST_PLAYERS = 20
@@ -82,16 +82,10 @@ def trust(beside: Kernel, rest: Floats, without: Kernel, values: Floats, masks: 
 
 def _log_density(kernel: Kernel, masks: Masks, values: Floats, inner: Masks) -> float:
     """Return the log density of some values, given the others."""
-    spread = values.std()
-    if not spread:
+    if not (spread := values.std()):
         return np.inf
-    standard = (values - values.mean()) / spread
-
-    def joint(rows: Masks) -> float:
-        matrix = kernel(masks[rows], masks[rows])
-        matrix[np.diag_indices(len(matrix))] += kernel.own(masks[rows].sum(axis=1))
-        inverse, log_determinant = inverted(matrix)
-        assert inverse is not None
-        return -0.5 * float(log_determinant + standard[rows] @ inverse @ standard[rows])
-
-    return joint(np.ones_like(inner)) - joint(~inner) - float(inner.sum() * np.log(spread))
+    inverse = precision(kernel, masks)
+    block = inverse[np.ix_(inner, inner)]  # of their covariance, given the others, the inverse
+    unforeseen = (inverse @ (values - values.mean()) / spread)[inner]
+    fit = np.linalg.slogdet(block)[1] - unforeseen @ np.linalg.solve(block, unforeseen)
+    return float(0.5 * fit - inner.sum() * np.log(spread))
