@@ -134,5 +134,3 @@ def test_permutation_knows_its_error():
 def test_refusals(method, arguments, error, words):
     with pytest.raises(error, match=words):
         fgsv.value(Airport([1.0, 2.0, 3.0, 3.0]), method=method, **{"budget": 1000} | arguments)
-
-
