@@ -12,4 +12,7 @@ from .reading import Reading as Reading
 from .reading import read_answers as read_answers
 from .royalties import royalties as royalties
 from .scorers import Scorer as Scorer
+from .servers import VLLM as VLLM
+from .servers import ServerError as ServerError
+from .servers import SGLang as SGLang
 from .valuing import value as value

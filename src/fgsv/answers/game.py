@@ -117,19 +117,22 @@ class Likelihood:
     def of(cls, pieces: Pieces, scorer: Scorer, target: str, prompt: Prompt) -> Likelihood:
         """Turn texts into tokens, each text for itself: the tokens of a piece are the same in every coalition."""
         given = pieces.answer
-        texts = [place.text + "\n" for place in pieces.places if place.ids is None]
-        before, after, answer, *read = scorer.tokens([*prompt.around(given.query), given.text, *texts])
+        pieces_read = [place for place in pieces.places if place.ids is None]
+        texts = [*prompt.around(given.query), given.text, *(place.text + "\n" for place in pieces_read)]
+        names = ["the query", "the query", "the answer", *(f"passage {place.passage + 1}" for place in pieces_read)]
+        start = scorer.reader.start
+        before, after, answer, *read = (ids.tolist() for ids in scorer.reader.tokens(texts, names))
         of_texts = iter(read)
         ids: list[Ids] = [next(of_texts) if place.ids is None else place.ids for place in pieces.places]
         if not answer:
             raise ValueError("the answer has no tokens")
-        length = len(scorer.start) + len(before) + sum(map(len, ids)) + len(after) + len(answer)
+        length = len(start) + len(before) + sum(map(len, ids)) + len(after) + len(answer)
         if length > scorer.most_tokens:
             raise ValueError(
                 f"the prompt of all pieces and the answer have {length:,} tokens, but the model takes at most "
                 f"{scorer.most_tokens:,}"
             )
-        return cls(pieces, scorer, target, [*scorer.start, *before], after, ids, answer)
+        return cls(pieces, scorer, target, [*start, *before], after, ids, answer)
 
     @property
     def noise(self) -> float:

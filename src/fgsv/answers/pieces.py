@@ -149,10 +149,11 @@ def _windows(answer: Answer, length: int, scorer: Scorer | None) -> list[Place]:
     if scorer is None:
         raise ValueError("windows of tokens need the scorer that reads them: give scorer=...")
     places = []
-    for k, ids in enumerate(scorer.tokens([passage.text + "\n" for passage in answer.passages])):
+    reader, names = scorer.reader, [f"passage {k}" for k in range(1, len(answer.passages) + 1)]
+    for k, ids in enumerate(reader.tokens([passage.text + "\n" for passage in answer.passages], names)):
         for begin in range(0, len(ids), length):
-            window = tuple(ids[begin : begin + length])
-            places.append(Place(k, 0, scorer.text(window), window))
+            window = tuple(ids[begin : begin + length].tolist())
+            places.append(Place(k, 0, str(reader.tokenizer.decode(window)), window))
     return places
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from fgsv.types import Floats
+
+if TYPE_CHECKING:
+    from fgsv.utilities.language.tokens import Reader
 
 Ids = Sequence[int]
 Judge = Callable[[str, str, list[str]], float]
@@ -31,14 +34,8 @@ class Scorer(Protocol):
         """Tokens of the longest prompt with its answer."""
 
     @property
-    def start(self) -> list[int]:
-        """The tokens that every prompt begins with, such as one for the beginning of a text."""
-
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each text, without any for its beginning or end."""
-
-    def text(self, ids: Ids) -> str:
-        """Return the text of tokens."""
+    def reader(self) -> Reader:
+        """What turns texts into tokens."""
 
     def logprob(self, prompts: Sequence[Ids], answer: Ids) -> Floats:
         """Return (m,) the natural log-likelihood of the answer's tokens after each prompt."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from fgsv.files import decode, encode
 from fgsv.valuation.display import Section
 
 
@@ -16,17 +13,8 @@ class Account:
 
     title: str
     group: str
-    """What a group is called: "publisher"."""
+    """What a group is called, such as publisher."""
     verdict: tuple[str, ...]
     """How well the payments are known, and what would halve their errors."""
     sections: tuple[Section, ...]
     """What was agreed, what was found, how to check it."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        return dict(encode(self))
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Account:
-        """Read what `to_dict` returned."""
-        return decode(cls, document)
