@@ -155,7 +155,15 @@ def main() -> None:
     parser.add_argument("--players", type=int, nargs="+", default=list(SIZES), help="numbers of players")
     parser.add_argument("--games", type=int, default=50, help="games of each number of players")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--gpu", action="store_true", help="time answers a second on a GPU instead")
+    parser.add_argument("--small", action="store_true", help="with --gpu: a tiny model, on a CPU")
+    parser.add_argument("--answers", type=int, default=20, help="with --gpu: answers that are timed")
     read = parser.parse_args()
+    if read.gpu:
+        from benchmarks.answer_speed import measured
+
+        print(measured(read.small, read.answers).round(4).to_string(index=False))
+        return
     frame = table(tuple(read.players), read.games, read.jobs)
     for what in ("of_players", "of_publishers"):
         shown = frame.pivot(index=["players", "evaluations"], columns="rule", values=what)[list(RULES)]
