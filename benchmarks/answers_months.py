@@ -4,17 +4,13 @@ python -m benchmarks answers --pooled
 python -m benchmarks answers --months
 
 An answer is a coverage game of eight documents: facts in their sentences, each mention worth less than the one
-before. Twelve publishers have documents of other lengths, and some state more facts in a sentence than others. True
-shares are those of all 256 coalitions.
+before. Twelve publishers have documents of other lengths, and some state more facts in a sentence than others.
 """
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -22,16 +18,16 @@ import pandas as pd
 from scipy import sparse
 
 import fgsv
+from benchmarks.answers import FACTS, Coverage
 from experiments.repeats import run_all
 from fgsv.answers.month import Month, estimated
 from fgsv.answers.parameters import NOTHING_LEARNED, learned
 from fgsv.types import Floats, Masks
 from fgsv.valuation import t_quantile
 
-DOCUMENTS, FACTS, PUBLISHERS = 8, 12, 12
+DOCUMENTS, PUBLISHERS = 8, 12
 POOLED, BUDGETS, REPEATS = 1000, (16, 25, 47), 8
 POPULATION, DRAWN, SEEDS, MONTHS = 5000, 2000, 8, 500
-ALL = (np.arange(2**DOCUMENTS)[:, None] >> np.arange(DOCUMENTS) & 1).astype(float)
 WORLDS = {"facts of similar worth": 0.0, "few facts matter": 0.6}
 """Worth of the facts: exponential, or Pareto with this exponent."""
 
@@ -44,8 +40,8 @@ class Answer:
     number: int
 
     @property
-    def made(self) -> tuple[Floats, Floats, Floats, np.ndarray]:
-        """Mentions (documents, facts), worth (facts,), tokens (documents,) and publishers (documents,)."""
+    def made(self) -> tuple[Coverage, Floats]:
+        """The game of its documents, and their tokens (documents,)."""
         rng = np.random.default_rng([7, self.number])
         dense = np.random.default_rng(7).lognormal(0.0, 0.4, PUBLISHERS)
         often = 1 / np.arange(1, PUBLISHERS + 1) ** 0.7
@@ -54,48 +50,35 @@ class Answer:
         said = rng.poisson(sentences * dense[publishers] / 2)
         mentions = np.stack([rng.multinomial(each, rng.dirichlet(np.full(FACTS, 0.3))) for each in said])
         worth = rng.pareto(self.tail, FACTS) if self.tail else rng.exponential(size=FACTS)
-        tokens = np.rint(20 * sentences * rng.lognormal(0.0, 0.2, DOCUMENTS))
-        return mentions.astype(float), worth, tokens, publishers
+        return Coverage(mentions, worth, publishers), np.rint(20 * sentences * rng.lognormal(0.0, 0.2, DOCUMENTS))
 
     @property
     def tokens(self) -> Floats:
         """(K,) of the publishers."""
-        _, _, tokens, publishers = self.made
-        return np.bincount(publishers, tokens, PUBLISHERS)
+        game, tokens = self.made
+        return np.bincount(game.owner, tokens, PUBLISHERS)
 
     @property
     def truth(self) -> Floats:
         """(K,) shares of the publishers; zeros if no document states a fact."""
-        mentions, worth, _, publishers = self.made
-        utilities = (1 - 0.3 ** (ALL @ mentions)) @ worth
-        values = shapley() @ utilities
-        return np.bincount(publishers, values, PUBLISHERS) / max(utilities[-1], 1e-300)
+        values = self.made[0].shapley()
+        return np.bincount(self.made[0].owner, values / max(values.sum(), 1e-300), PUBLISHERS)
 
     def run(self, budget: int, seed: int, **options: Any) -> tuple[fgsv.Valuation | None, Masks, Floats]:
         """Return its valuation by publishers, and what was evaluated; no valuation if there is nothing to share."""
-        mentions, worth, _, publishers = self.made
+        game, _ = self.made
         asked: list[Masks] = []
 
         def utility(masks: Masks) -> Floats:
             asked.append(np.array(masks))
-            return np.asarray((1 - 0.3 ** (masks.astype(float) @ mentions)) @ worth)
+            return game(masks)
 
-        if not mentions.any():
+        if not game.mentions.any():
             return None, np.zeros((0, DOCUMENTS), dtype=bool), np.zeros(0)
-        owned = fgsv.Partition(tuple(range(PUBLISHERS)), publishers)
+        owned = fgsv.Partition(tuple(range(PUBLISHERS)), game.owner)
         found = fgsv.value(fgsv.Game(utility, DOCUMENTS), owned, budget=budget, seed=seed, progress=False, **options)
         masks = np.concatenate(asked)
-        return found, masks, utility(masks)
-
-
-@cache
-def shapley() -> Floats:
-    """Return the (documents, coalitions) matrix from utilities to Shapley values."""
-    sizes = ALL.sum(axis=1).astype(int)
-    weight = [1 / (DOCUMENTS * comb(DOCUMENTS - 1, size)) for size in range(DOCUMENTS)]
-    inside = np.array([0.0, *weight])[sizes]
-    outside = np.array([*weight, 0.0])[sizes]
-    return np.where(ALL.T > 0, inside, -outside)
+        return found, masks, game(masks)
 
 
 @dataclass(frozen=True)
@@ -203,19 +186,3 @@ def months(jobs: int) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pooled", action="store_true")
-    parser.add_argument("--months", action="store_true")
-    parser.add_argument("--jobs", type=int, default=2)
-    arguments = parser.parse_args()
-    for name, table in {"pooled": pooled, "months": months}.items():
-        if getattr(arguments, name):
-            print(table(arguments.jobs).round(4).to_string(index=False), flush=True)
-
-
-if __name__ == "__main__":
-    main()
