@@ -9,7 +9,7 @@ before. Twelve publishers have documents of other lengths, and some state more f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -21,7 +21,8 @@ import fgsv
 from benchmarks.answers import FACTS, Coverage
 from experiments.repeats import run_all
 from fgsv.answers.month import Month, estimated
-from fgsv.answers.parameters import NOTHING_LEARNED, learned
+from fgsv.answers.royalties import AT_PRIOR
+from fgsv.methods.gp.fitting import fitted_together
 from fgsv.types import Floats, Masks
 from fgsv.valuation import t_quantile
 
@@ -109,11 +110,11 @@ def unbiased(answers: list[Answer], budget: int, seeds: int, jobs: int) -> tuple
 
     Answers with even numbers are one half, those with odd numbers the other.
     """
-    at_prior = {"unbiased": True, "parameters": NOTHING_LEARNED}
+    at_prior = {"unbiased": True, "parameters": AT_PRIOR}
     own = []
     for half in (answers[1::2], answers[::2]):
         runs = [answer.run(budget, answer.number, **at_prior)[1:] for answer in half[:100]]
-        own.append(learned([run for run in runs if len(run[1])]))
+        own.append(fitted_together([run for run in runs if len(run[1])]))
     options = [{"unbiased": True, "parameters": parameters} for parameters in own]
     tasks = [Task(answer, budget, seeds, options[answer.number % 2]) for answer in answers]
     found = run_all(valued, tasks, jobs=jobs, label=f"{budget} evaluations each")
@@ -167,7 +168,8 @@ def months(jobs: int) -> pd.DataFrame:
                 for each in draws
             ]
             for by_tokens, results in found.items():
-                results.append(estimated(month, half_of, draws, of_draws, errors, by_tokens=by_tokens))
+                known = month if by_tokens else replace(month, tokens=sparse.csr_matrix(np.ones(tokens.shape)))
+                results.append(estimated(known, half_of, draws, of_draws, errors))
         widths = {key: np.mean([each.stderr for each in results], axis=0) for key, results in found.items()}
         for by_tokens, results in found.items():
             off = np.array([(each.values - truth) / each.stderr for each in results])
