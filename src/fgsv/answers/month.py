@@ -38,7 +38,7 @@ class Month:
     """What is known of all answers of a month before any is valued."""
 
     fees: Floats
-    """(N,)"""
+    """(N,) positive."""
     tokens: Any
     """(N, K) sparse: positive where a publisher has a passage in an answer."""
     strata: Ints
@@ -52,8 +52,8 @@ class Month:
         return _by_rows(self.tokens.sign()), _by_rows(self.tokens)
 
     def halves(self, rng: np.random.Generator) -> Ints:
-        """Return (N,) a random half for each query."""
-        return np.asarray(rng.permutation(int(self.queries.max()) + 1)[self.queries] % 2)
+        """Return (N,) the half of each answer, at random."""
+        return np.asarray(rng.permutation(len(self.fees)) % 2)
 
     def draw(self, rows: Ints, n_draws: int, rng: np.random.Generator) -> Draws:
         """Draw from these answers in proportion to their fees.
@@ -62,7 +62,6 @@ class Month:
         by side, the draws are equally spaced from a random start: each stratum, and each query, is drawn as often as
         its fees say, but for one. An answer that is drawn for certain stands apart from others to its query.
         """
-        rows = rows[self.fees[rows] > 0]
         fees = self.fees[rows]
         if n_draws >= len(rows):
             return Draws(rows, self.strata[rows], np.arange(len(rows)), fees, *np.zeros((2, len(rows))))

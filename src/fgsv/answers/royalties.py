@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
@@ -38,16 +38,15 @@ from fgsv.pipeline.pipeline import written
 from fgsv.results.result import Result, check_result
 from fgsv.running import run
 from fgsv.signals import one_thread
-from fgsv.types import Floats, Masks
+from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import End, Estimate, Reason, Valuation, check_confidence
 from fgsv.verification.replay import Records, from_values
 from fgsv.words import counted, now
 
-SAMPLE = 2000
-MOST_TIMES = 4.0
-"""The most evaluations of an answer, in units of the fewest."""
-OF_MEAN, FITTED = 200, 100
-"""Answers whose pieces tell how many evaluations an answer takes, and those to which parameters are fitted."""
+OF_MEAN = 200
+"""Answers whose pieces tell how many evaluations an answer takes."""
+FITTED = 100
+"""Answers of a half to which parameters are fitted."""
 AT_PRIOR = (0.0,) * COMMON
 OPTIONS: dict[str, Any] = {"unbiased": True, "progress": False}
 
@@ -57,7 +56,7 @@ def royalties(
     scorer: Scorer | Judge,
     *,
     seed_from: str,
-    sample: int = SAMPLE,
+    sample: int = 2000,
     budget: int | None = None,
     stratum: str | None = None,
     currency: str = "EUR",
@@ -134,13 +133,16 @@ def royalties(
     folder = None if out is None else as_path(out, "out")
     recorded = nullcontext() if ledger is None else Ledger(ledger)
     with folder_of_run(folder, force=force), one_thread(), recorded as opened_ledger:
-        done = work.done(whole_number("sample", sample, 4), budget, opened_ledger, n_jobs)
-        amount = _in_units(Decimal(float(done.royalties.values.sum())), terms.unit)
+        total, valued = work.done(whole_number("sample", sample, 4), budget, opened_ledger, n_jobs)
+        amount = _in_units(Decimal(float(total.values.sum())), terms.unit)
         if amount <= 0:
-            raise ValueError(f"none of the {done.royalties.n_draws:,} answers drawn has anything to share")
-        result = Result(done.valuation, confidence=confidence, made=now(), command=command, before=before)
-        result = with_account(result.paid_by(replace(terms, amount=amount)), done, fees, currency, seed_from)
-        return result if folder is None else written(result, folder, texts=texts(done.valued, confidence))
+            raise ValueError(f"none of the {total.n_draws:,} answers drawn has anything to share")
+        valuation = work.valuation(total, valued)
+        result = Result(valuation, confidence=confidence, made=now(), command=command, before=before)
+        result = with_account(
+            result.paid_by(replace(terms, amount=amount)), total, valued, f"{fees:f} {currency}", seed_from
+        )
+        return result if folder is None else written(result, folder, texts=texts(valued, confidence))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,18 +160,6 @@ class Valued:
 
 
 @dataclass(frozen=True, eq=False)
-class Done:
-    """A month whose drawn answers are valued."""
-
-    valuation: Valuation
-    """Of the month; its players are the publishers' passages in the drawn answers."""
-    royalties: Royalties
-    valued: tuple[Valued, ...]
-    times: float
-    """Evaluations of an answer of the second half, in units of the fewest."""
-
-
-@dataclass(frozen=True, eq=False)
 class Work:
     """What is to be done for a month."""
 
@@ -183,27 +173,33 @@ class Work:
 
     @classmethod
     def of(cls, answers: list[Answer], stratum: str | None, *others: Any) -> Work:
-        """Look at all answers. Tokens are those that were reported, or else words."""
+        """Look at all answers with a fee. Tokens are those that were reported, or else words."""
         publishers: dict[str, int] = {}
         found = []
-        for row, answer in enumerate(answers):
+        for answer in answers:
             check_type(answer, Answer, "a list of fgsv.answers.Answer", "fgsv.answers.read_answers reads a file")
+        answers = [answer for answer in answers if answer.fee]
+        for row, answer in enumerate(answers):
             if stratum is not None and stratum not in answer.columns:
                 raise ValueError(f"answer {answer.id!r:.100} has no column {stratum!r:.100}")
             are_reported = all(passage.tokens for passage in answer.passages)
             for passage in answer.passages:
                 read = passage.tokens if are_reported else len(passage.text.split())
                 found.append((row, publishers.setdefault(passage.publisher, len(publishers)), read))
-        rows, columns, tokens = np.array(found, dtype=float).reshape(-1, 3).T
+        if len(answers) < 2:
+            raise ValueError(f"a month needs two answers with a fee, got {len(answers)}")
+        rows, columns, tokens = np.array(found, dtype=float).T
         month = Month(
             np.array([float(answer.fee) for answer in answers]),
             sparse.csr_matrix((tokens, (rows, columns)), (len(answers), len(publishers))),
-            np.unique([answer.columns.get(stratum, "") for answer in answers], return_inverse=True)[1],
-            np.unique([answer.query for answer in answers], return_inverse=True)[1],
+            _numbered([answer.columns[stratum] if stratum else "" for answer in answers]),
+            _numbered([answer.query for answer in answers]),
         )
         return cls(answers, publishers, month, *others)
 
-    def done(self, sample: int, budget: int | None, ledger: Ledger | None, n_jobs: int | None) -> Done:
+    def done(
+        self, sample: int, budget: int | None, ledger: Ledger | None, n_jobs: int | None
+    ) -> tuple[Royalties, list[Valued]]:
         """Draw, value, learn and sum up.
 
         What is drawn of an answer does not depend on what is learned; parameters are learned from the other half.
@@ -214,16 +210,14 @@ class Work:
         at_once = Parallel(n_jobs=n_jobs, prefer="threads")
         some = np.unique(np.linspace(0, len(half_of) - 1, OF_MEAN).astype(int))
         mean = float(np.mean([_least(self._pieces(row)) for row in some.tolist()]))
-        times, spent = 1.0, 0
+        spent = 0
         draws: list[Draws] = []
         found: list[list[Valued]] = []
         for half in (0, 1):
             rows = np.flatnonzero(half_of == half)
             part = month.fees[rows].sum() / month.fees.sum() if sample < len(half_of) else 1.0
-            count = sample * part
-            if budget is not None:
-                times = worthwhile(*self._arrays(draws[0], found[0])) if half else 1.0
-                count = (budget - spent) / (2 - half) / (times * mean)
+            times = worthwhile(*self._arrays(draws[0], found[0])) if half and budget else 1.0
+            count = sample * part if budget is None else (budget - spent) / (2 - half) / (times * mean)
             draws.append(month.draw(rows, max(2, round(count)), rng))
             fees = np.bincount(draws[half].answers, draws[half].steps)
             drawn = np.flatnonzero(fees).tolist()
@@ -234,9 +228,7 @@ class Work:
         ]
         found = [at_once(delayed(_restated)(each, learnt[1 - half]) for each in found[half]) for half in (0, 1)]
         shares, errors = zip(*map(self._arrays, draws, found), strict=True)
-        total = estimated(month, half_of, draws, shares, errors)
-        valued = (*found[0], *found[1])
-        return Done(self._valuation(total, valued, spent), total, valued, times)
+        return estimated(month, half_of, draws, shares, errors), found[0] + found[1]
 
     def _pieces(self, row: int) -> Pieces:
         cut = {name: self.how[name] for name in ("cut", "duplicates") if name in self.how}
@@ -244,13 +236,15 @@ class Work:
 
     def _valued(self, row: int, stands_for: float, times: float, ledger: Ledger | None) -> Valued:
         """Evaluate an answer, and value it at the prior."""
-        answer, pieces, records, valuation = self.answers[row], self._pieces(row), Records(), None
+        answer = self.answers[row]
+        pieces = self._pieces(row)
+        records = Records()
+        valuation = None
         seed = int.from_bytes(hashlib.sha256(f"{self.seed_from}\0{row}".encode()).digest()[:4], "big")
         options = OPTIONS | {"records": records, "ledger": ledger, "n_jobs": 1, "seed": seed, "parameters": AT_PRIOR}
         try:
-            valuation = value(pieces, self.scorer, round(times * _least(pieces)), **options, **self.how)
-        except NothingToShare:
-            pass
+            with suppress(NothingToShare):
+                valuation = value(pieces, self.scorer, round(times * _least(pieces)), **options, **self.how)
         except GameError as error:
             raise GameError(f"answer {answer.id!r:.100}: {error}") from error
         return Valued(answer, pieces, stands_for, (records.masks(pieces.n_players), records.values[:, 0]), valuation)
@@ -271,32 +265,34 @@ class Work:
         place = np.searchsorted(rows, draws.answers)
         return shares[place], [errors[k] for k in place]
 
-    def _valuation(self, found: Royalties, valued: Sequence[Valued], n_evaluations: int) -> Valuation:
+    def valuation(self, total: Royalties, valued: Sequence[Valued]) -> Valuation:
+        """Return the royalties as a valuation, whose players are the publishers in the drawn answers."""
         owners = [self.publishers[name] for each in valued for name in each.answer.publishers]
         partition = Partition(tuple(self.publishers), np.array(owners))
         estimate = Estimate(
-            found.values[:, None],
-            root(found.covariance)[:, :, None],
-            stderr=found.stderr[:, None],
-            degrees_of_freedom=found.freedom,
+            total.values[:, None],
+            root(total.covariance)[:, :, None],
+            stderr=total.stderr[:, None],
+            degrees_of_freedom=total.freedom,
             efficient=True,
             of_groups=True,
             method="answers",
         )
-        end = End(Reason.BUDGET, f"{found.n_draws:,} of {counted(found.n_answers, 'answer')} were drawn")
-        ends = np.array([0.0, found.values.sum()])
-        return Valuation(estimate.kept(partition), partition, ends, n_evaluations, end)
+        end = End(Reason.BUDGET, f"{total.n_draws:,} of {counted(total.n_answers, 'answer')} were drawn")
+        spent = sum(len(each.run[1]) for each in valued)
+        return Valuation(estimate.kept(partition), partition, np.array([0.0, total.values.sum()]), spent, end)
 
 
 def worthwhile(shares: Floats, errors: Sequence[tuple[Sequence[int], Floats]]) -> float:
     """Return how many times the fewest evaluations an answer is worth, at equal cost in all.
 
     With m evaluations each, the variance is (V + W(m)) / n with n = budget / m: V between answers, and W within them,
-    which falls with the square of m or faster. Then m is in proportion to the root of W / V: mostly it is the fewest.
+    which falls with the square of m or faster. Then m is in proportion to the root of W / V: mostly it is the
+    fewest, and here at most four times as many.
     """
     within = float(np.mean([np.trace(error) for _, error in errors]))
     between = max(float(shares.var(axis=0, ddof=1).sum()) - within, 1e-300)
-    return float(np.clip(np.sqrt(within / between), 1.0, MOST_TIMES))
+    return float(np.clip(np.sqrt(within / between), 1.0, 4.0))
 
 
 def _restated(each: Valued, learnt: tuple[float, ...]) -> Valued:
@@ -312,6 +308,10 @@ def _restated(each: Valued, learnt: tuple[float, ...]) -> Valued:
 def _least(pieces: Pieces) -> int:
     """Return the fewest evaluations of unbiased values."""
     return GP(unbiased=True).least(Task(pieces.n_players, pieces.partition))
+
+
+def _numbered(texts: list[str]) -> Ints:
+    return np.unique(np.array(texts, dtype=object), return_inverse=True)[1]
 
 
 def _in_units(money: Decimal, unit: Decimal) -> Decimal:

@@ -7,14 +7,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from fgsv.answers.answer import digest_of
-from fgsv.answers.month import FEW
+from fgsv.answers.month import FEW, Royalties
 from fgsv.files import to_csv
 from fgsv.pipeline.folder import file_names
 from fgsv.results.account import Account
@@ -24,14 +23,16 @@ from fgsv.valuation.display import Section
 from fgsv.words import counted, level, now, percent, some
 
 if TYPE_CHECKING:
-    from fgsv.answers.royalties import Done, Valued
+    from fgsv.answers.royalties import Valued
 
 RULES = {"share": "share its value equally", "first": "leave its value to the one who registered it first"}
 
 
-def with_account(result: Result, done: Done, fees: Decimal, currency: str, seed_from: str) -> Result:
+def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fees: str, seed_from: str) -> Result:
     """Return the result with what is to be said of a month, and its warnings."""
-    found, valuation, verdict, pieces = done.royalties, result.valuation, result.verdict, done.valued[0].pieces
+    valuation = result.valuation
+    verdict = result.verdict
+    pieces = valued[0].pieces
     half_width = verdict.half_width or 0.0
     part = min(1.0, found.within[found.widest] / (found.stderr[found.widest] ** 2 or 1.0))
     words = (
@@ -41,16 +42,17 @@ def with_account(result: Result, done: Done, fees: Decimal, currency: str, seed_
         f"{found.draws_to_narrow(2.0):,} answers would halve the widest interval",
     )
     rare = [str(name) for name, size in zip(valuation.names, valuation.partition.sizes, strict=True) if size < FEW]
-    more = f", {done.times:.1f} times as many for the second half" if done.times > 1 else ""
-    empty = sum(each.valuation is None for each in done.valued)
+    empty = sum(each.valuation is None for each in valued)
     rows = {
         "answers": f"{found.n_answers:,}, of {counted(len(valuation), 'publisher')}",
-        "fees": f"{fees:,} {currency}; about {valuation.total:,.2f} of them for answers that their sources help",
+        "fees": f"{fees}; about {valuation.total:,.2f} of them for answers that their sources help",
         "drawn": f"{found.n_draws:,} in proportion to fees, {empty:,} of them with nothing to share",
         "seed from": repr(seed_from),
         "players": f"{pieces.cut}; publishers of one that several have {RULES[pieces.duplicates]}",
-        f"in fewer than {FEW} of them": some(rare) or "nobody; these are paid by what tokens let one expect",
-        "evaluations": f"{valuation.n_evaluations:,}, the fewest that give unbiased values{more}",
+        f"in fewer than {FEW} of them": f"{some(rare)}: paid mostly by what tokens let one expect"
+        if rare
+        else "nobody",
+        "evaluations": f"{valuation.n_evaluations:,} in {len(valued):,} answers",
         "command": result.command or "in Python",
     }
     certain = (
@@ -60,7 +62,7 @@ def with_account(result: Result, done: Done, fees: Decimal, currency: str, seed_
         "of its own with the answers that were drawn, and what each of them paid to whom.",
     )
     how = Section("What is certain, and how to check it", certain, technical=True)
-    sections = (Section("The month", rows=tuple(rows.items())), _copies(done.valued), how)
+    sections = (Section("The month", rows=tuple(rows.items())), _copies(valued), how)
     title = f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}"
     return replace(result, account=Account(title, "publisher", words[: 1 + bool(half_width)], sections))
 
@@ -85,21 +87,30 @@ def _copies(valued: Sequence[Valued]) -> Section:
 
 def texts(valued: Sequence[Valued], confidence: float) -> dict[str, str]:
     """Return the files of a month by name: a table for each publisher, and telemetry."""
-    every = pd.concat([_table(each, confidence) for each in valued]).rename(columns={"group": "publisher"})
-    names = file_names(dict.fromkeys(every["publisher"]), "publisher-")
-    of_publisher = every.groupby("publisher", sort=False)["answer"].unique()
-    tables = {f"{names[name]}.csv": every[every["answer"].isin(drawn)] for name, drawn in of_publisher.items()}
+    tables = [_table(each, confidence).rename(columns={"group": "publisher"}) for each in valued]
+    of_publisher: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
+    for each, table in zip(valued, tables, strict=True):
+        for name in each.answer.publishers:
+            of_publisher[name].append(table)
+    names = file_names(of_publisher, "publisher-")
+    files = {f"{names[name]}.csv": to_csv(pd.concat(parts)) for name, parts in of_publisher.items()}
     lines = [json.dumps(event) for each in valued for event in _events(each, confidence)]
-    return {name: to_csv(table) for name, table in tables.items()} | {"telemetry.jsonl": "\n".join([*lines, ""])}
+    return files | {"telemetry.jsonl": "\n".join([*lines, ""])}
 
 
 def _table(each: Valued, confidence: float, groups: Any = None) -> pd.DataFrame:
     """Return the share of each publisher, or of other groups, in an answer, and how it is known."""
-    about = {"answer": each.answer.id, "query": each.answer.query, "fee": str(each.answer.fee)}
+    about: dict[str, Any] = {"answer": each.answer.id, "query": each.answer.query, "fee": str(each.answer.fee)}
     found = each.valuation
     if found is None:
         table = pd.DataFrame({"group": each.answer.publishers if groups is None else range(groups.shape[1])})
-        shares = {"share": 0.0, "share_low": 0.0, "share_high": 0.0, "method": "nothing to share", "evaluations": 2}
+        shares: dict[str, Any] = {
+            "share": 0.0,
+            "share_low": 0.0,
+            "share_high": 0.0,
+            "method": "nothing to share",
+            "evaluations": 2,
+        }
         return table.assign(**about, **shares, stands_for=each.stands_for)
     table = (found if groups is None else found.regroup(groups)).to_frame(confidence)
     shared = table[["group", "share", "share_low", "share_high"]]
@@ -111,26 +122,23 @@ def _events(each: Valued, confidence: float) -> Iterator[dict[str, Any]]:
     owned, stands, of_passage = _places(each)
     by_passage = owned[:, of_passage] * stands / np.maximum(stands @ np.equal.outer(of_passage, of_passage), 1)
     session = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{each.answer.id}\0{each.answer.digest}"))
-    for passage, row in zip(
-        each.answer.passages, _table(each, confidence, by_passage).to_dict("records"), strict=True
-    ):
+    rows = _table(each, confidence, by_passage).to_dict("records")
+    for passage, row in zip(each.answer.passages, rows, strict=True):
         numbers = {"share": row["share"], "low": row["share_low"], "high": row["share_high"]}
-        said = {**numbers, "method": row["method"], "evaluations": row["evaluations"]}
         data = {
             "scope": "turn",
             "tokens_ingested": passage.tokens,
             "content_hash": f"sha256:{digest_of(passage.text)}",
+            "fgsv": {**numbers, "method": row["method"], "evaluations": row["evaluations"]},
         }
         event = {
             "type": "content_grounded",
             "timestamp": now(),
             "turn_id": each.answer.id,
             "content_url": passage.url,
-        }
-        event |= {
             "content_id": passage.document,
             "license_ref": passage.licence,
-            "data": _known(data | {"fgsv": said}),
+            "data": _known(data),
         }
         yield {"document_type": "event", "schema_version": "0.1", "session_id": session, "event": _known(event)}
 
@@ -141,9 +149,9 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _places(each: Valued) -> tuple[Floats, Floats, list[int]]:
     """Return (n, K) the part of a player that a publisher has, (n, passages) where it stands, and whose these are."""
-    partition, passages = each.pieces.partition, each.answer.passages
+    partition = each.pieces.partition
     owned = np.eye(partition.n_groups)[partition.owners] if partition.is_disjoint else partition.owners
-    stands = np.zeros((len(owned), len(passages)))
+    stands = np.zeros((len(owned), len(each.answer.passages)))
     for place in each.pieces.places:
         stands[place.player, place.passage] = 1.0
-    return owned, stands, [each.answer.publishers.index(passage.publisher) for passage in passages]
+    return owned, stands, [each.answer.publishers.index(passage.publisher) for passage in each.answer.passages]

@@ -13,6 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SECTIONS = {
     "Data": "target* text* group* regroup unit unit_size* max_players shared_units group_missing target_missing "
     "ignore encoding",
+    "Answers": "fee* sample* seed_from* stratum drop duplicates least",
     "Test rows": "test* test_by test_fraction split_seed* monte_carlo_only also_slice output_by prompt",
     "Model and score": "model* training task metric* also_metric empty training_seeds refit_preprocessing reference",
     "Precision": "pilot* budget* precision* max_time* confidence seed*",
