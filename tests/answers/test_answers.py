@@ -1,7 +1,9 @@
 """Answers, their files and their pieces."""
 
 import json
+from dataclasses import fields
 from decimal import Decimal
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -92,6 +94,18 @@ def test_bad_lines_are_named_or_left_out(tmp_path, line, error):
     read = read_answers(path, on_error="drop")
     assert len(read) == 2
     assert [each.startswith(error) for each in read.left_out] == [True]
+
+
+def test_the_schema_and_the_reader_agree(tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((files("fgsv.report") / "schemas" / "answers.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    assert set(schema["properties"]) == {field.name for field in fields(Answer)}
+    assert set(schema["properties"]["passages"]["items"]["properties"]) == {field.name for field in fields(Passage)}
+    assert valid(GOOD | {"id": "x", "fee": "0.002"})
+    documents = [each for each, _ in BAD if isinstance(each, dict) and "id" not in each and "fee" not in each]
+    assert not any(map(valid, documents))
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path):

@@ -14,4 +14,5 @@ from .scorers import Scorer as Scorer
 from .servers import VLLM as VLLM
 from .servers import ServerError as ServerError
 from .servers import SGLang as SGLang
+from .telemetry import read_sessions as read_sessions
 from .valuing import value as value
