@@ -15,7 +15,7 @@ import torch
 from fgsv.answers.scorers import Ids
 from fgsv.packages import versions
 from fgsv.types import Floats
-from fgsv.utilities.language.model import load, tokenizer_digest, weights_digest
+from fgsv.utilities.language.network import load, tokenizer_digest, weights_digest
 from fgsv.utilities.language.tokens import Reader
 
 BATCH_TOKENS = {"cuda": 2**16, "cpu": 2**12}

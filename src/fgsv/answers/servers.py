@@ -19,7 +19,7 @@ from fgsv.answers.scorers import Ids
 from fgsv.checks import positive_number, whole_number
 from fgsv.packages import optional
 from fgsv.types import Floats
-from fgsv.utilities.language.model import tokenizer_digest
+from fgsv.utilities.language.network import tokenizer_digest
 from fgsv.utilities.language.tokens import Reader
 
 TRIES = 6
