@@ -2,6 +2,7 @@
 
 from .answer import Answer as Answer
 from .answer import Passage as Passage
+from .display import shaded as shaded
 from .game import NothingToShare as NothingToShare
 from .game import Prompt as Prompt
 from .game import game_of as game_of
