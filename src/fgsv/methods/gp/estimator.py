@@ -129,11 +129,8 @@ class GPEstimator:
             chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, self._costs, among)
         law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
         count = wanted - len(first) - len(chosen)
-        if self._method.unbiased:
-            ends = n <= ENDS_FIRST and done >= ENDS_AFTER
-            some, expected = self._sampler.draw_independently(law, count, rng, ends=ends)
-        else:
-            some, expected = self._sampler.draw(law, count, rng)
+        ends = self._method.unbiased and n <= ENDS_FIRST and done >= ENDS_AFTER
+        some, expected = self._sampler.draw(law, count, rng, ends=ends)
         masks = np.concatenate([first, chosen, some])
         before, self._all_masks = self._all_masks, np.concatenate([self._all_masks, self._widened(masks)])
 
