@@ -70,6 +70,11 @@ class Table(Dataset):
         test = (self.inputs.X_test, self.inputs.y_test) if named else None
         return find_copies(*rows, test=test, registered=self.rows.registered)
 
+    def contents(self) -> list[bytes]:
+        """Return what the model learns from each training row: a copier may have given it another number."""
+        used = [name for name in self.rows.features if str(name) in self.source.features]
+        return contents_with_target(self.rows.features[used], self.rows.target)
+
     def own_test_rows(self) -> pd.DataFrame | None:
         """Return test rows that were drawn from the table, each with a digest of its provider."""
         return self.rows.test_rows
@@ -152,21 +157,21 @@ def open_table(
             pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same
             columns. The provider and the unit may be levels of a data frame's index; the rest of it is dropped.
         target: Column to predict.
-        group: Provider column, or several; the first one is paid. Default: the name of each file.
-        regroup: More columns to group by; they remain features.
-        unit: Column that combines rows into one player, such as a patient.
-        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
-            with the split seed.
-        max_players: The smallest such number that makes at most so many players.
-        test: File of test rows, or a data frame.
+        group: Provider column, or several: the first one is paid. Default: the name of each file.
+        regroup: More columns to group by; in a table they remain features.
+        unit: Column that combines rows into one player, such as a patient or an author.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: that of a hash of their
+            content with the split seed.
+        max_players: The smallest `unit_size` that makes at most so many players.
+        test: File of test rows. In Python also a data frame.
         test_fraction: Approximate fraction of rows held out for testing.
         test_by: Column that says train or test.
         split_seed: Change this number to hold out other test rows.
-        model: logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object; in Python also an estimator.
+        model: logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object. In Python also an estimator.
             Default: logistic or ridge.
         metric: scikit-learn scorer, or several. Default: depends on the target.
         empty: Score of no data, one for each metric. Default: that of the best constant.
-        task: Classification or regression. Default: inferred from the target.
+        task: What the target is. Default: inferred from its values.
         group_missing: Provider name for rows without one.
         target_missing: Rows without a target: drop leaves them out, any other word makes them a class.
         shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
@@ -174,8 +179,8 @@ def open_table(
         ignore: Columns that are not features.
         refit_preprocessing: Refit the preprocessing for each coalition (slow).
         reference: File to fit the preprocessing to, or the word test for the test rows. Default: the training rows.
-        start: Ledger of an earlier run, or several: the preprocessing, the test rows and the score are those of the
-            last run of the first, and evaluations of players still present are reused.
+        start: Ledger of an earlier run, or several: evaluations of players still present are reused, and the
+            preprocessing, the test rows and the score are those of the last run of the first.
         monte_carlo_only: Leave the error of the test rows out of all intervals.
         encoding: Text encoding of the file.
         seed: Random seed: same seed, same result.
