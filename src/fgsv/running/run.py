@@ -20,9 +20,17 @@ from fgsv.methods.steady import Steady
 from fgsv.running.ahead import Ahead
 from fgsv.running.bar import is_shown, watched
 from fgsv.running.closed_form import by_closed_form
-from fgsv.running.preparation import access_to, is_open, keywords, problem_of, read_players, settings_of, task_of
+from fgsv.running.preparation import (
+    access_to,
+    is_open,
+    keywords,
+    problem_of,
+    read_players,
+    same_arguments,
+    settings_of,
+    task_of,
+)
 from fgsv.running.progress import Run
-from fgsv.running.signatures import same_arguments
 from fgsv.running.stopping import Rule, met, own_rules, rules_of
 from fgsv.running.training_seeds import Repeats, with_seed_noise
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
