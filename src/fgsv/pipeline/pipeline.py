@@ -37,7 +37,7 @@ from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
-from fgsv.running.seed_noise import with_seed_noise
+from fgsv.running.training_seeds import with_seed_noise
 from fgsv.semivalue import SHAPLEY
 from fgsv.valuation import Reason, Valuation
 from fgsv.verification.replay import Records

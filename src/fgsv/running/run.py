@@ -23,10 +23,10 @@ from fgsv.running.closed_form import by_closed_form
 from fgsv.running.preparation import access_to, is_open, keywords, problem_of, read_players, settings_of, task_of
 from fgsv.running.progress import Run
 from fgsv.running.repeats import Repeats
-from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.signatures import same_arguments
 from fgsv.running.stopping import Rule, met, own_rules
 from fgsv.running.targets import rules_of
+from fgsv.running.training_seeds import with_seed_noise
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.signals import held_interrupts
 from fgsv.types import Ints
