@@ -13,7 +13,7 @@ from fgsv.cli.console import describe
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.planning import PILOT_STARTED, Limits, Plan, offer_of_units, plan_table, value_with_plan
-from fgsv.running.targets import LOOKS
+from fgsv.running.stopping import LOOKS
 from fgsv.valuation import Reason
 
 

@@ -28,7 +28,7 @@ def hold_out(
     Args:
         path: What `open_table` takes.
         fraction: Approximate fraction of rows held out for testing.
-        group: Provider columns, which do not decide; a provider without any other row is an error.
+        group: Provider column, or several, which do not decide; a provider without any other row is an error.
         unit: Column whose units are held out as a whole, such as a patient.
         split_seed: Key of the hash: a large number that providers did not know when they delivered.
         encoding: Text encoding of the file.

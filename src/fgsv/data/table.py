@@ -156,21 +156,21 @@ def open_table(
             pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same
             columns. The provider and the unit may be levels of a data frame's index; the rest of it is dropped.
         target: Column to predict.
-        group: Provider column, or several; the first one is paid. Default: the name of each file.
-        regroup: More columns to group by; they remain features.
-        unit: Column that combines rows into one player, such as a patient.
-        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
-            with the split seed.
-        max_players: The smallest such number that makes at most so many players.
-        test: File of test rows, or a data frame.
+        group: Provider column, or several: the first one is paid. Default: the name of each file.
+        regroup: More columns to group by; in a table they remain features.
+        unit: Column that combines rows into one player, such as a patient or an author.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: that of a hash of their
+            content with the split seed.
+        max_players: The smallest `unit_size` that makes at most so many players.
+        test: File of test rows. In Python also a data frame.
         test_fraction: Approximate fraction of rows held out for testing.
         test_by: Column that says train or test.
         split_seed: Change this number to hold out other test rows.
-        model: logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object; in Python also an estimator.
+        model: logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object. In Python also an estimator.
             Default: logistic or ridge.
         metric: scikit-learn scorer, or several. Default: depends on the target.
         empty: Score of no data, one for each metric. Default: that of the best constant.
-        task: Classification or regression. Default: inferred from the target.
+        task: What the target is. Default: inferred from its values.
         group_missing: Provider name for rows without one.
         target_missing: Rows without a target: drop leaves them out, any other word makes them a class.
         shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
@@ -178,8 +178,8 @@ def open_table(
         ignore: Columns that are not features.
         refit_preprocessing: Refit the preprocessing for each coalition (slow).
         reference: File to fit the preprocessing to, or the word test for the test rows. Default: the training rows.
-        start: Ledger of an earlier run, or several: the preprocessing, the test rows and the score are those of the
-            last run of the first, and evaluations of players still present are reused.
+        start: Ledger of an earlier run, or several: evaluations of players still present are reused, and the
+            preprocessing, the test rows and the score are those of the last run of the first.
         monte_carlo_only: Leave the error of the test rows out of all intervals.
         encoding: Text encoding of the file.
         seed: Random seed: same seed, same result.

@@ -68,8 +68,22 @@ def sensitivity(
     """Return how shares depend on the question, without any evaluation.
 
     The questions are the score of a result and those that were declared before its run (`also_metric`, `also_slice`
-    of `fgsv.open_table`), then those of `others`, such as runs with other models, which `labels` name. Their errors
-    are those of the runs; if the result knows the error of its test rows, these are resampled, fold by fold.
+    of `fgsv.open_table`), then those of other results. Their errors are those of the runs; if the result knows the
+    error of its test rows, these are resampled, fold by fold.
+
+    Args:
+        result: The result that counts.
+        others: Further results of the same providers, such as runs with other models.
+        labels: A name for each of these.
+        confidence: Confidence level of all intervals.
+        seed: Seed of the resampling.
+
+    Returns:
+        Shares and ranks of each provider by each question, and how much of their spread is error.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or there are no shares by the first question.
+
     """
     check_confidence(confidence)
     for each in (result, *others):
