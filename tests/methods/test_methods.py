@@ -23,8 +23,8 @@ BASELINES = {
 METHODS = {
     **BASELINES,
     "finite_difference": {"threshold": 20},  # so large that no size is extrapolated
-    "gp": {"biased": True, "budget": 100},
-    "gp, unbiased": {"unbiased": True, "budget": 100},
+    "gp": {"biased": True, "budget": 100, "runs": 6},
+    "gp, unbiased": {"unbiased": True, "budget": 100, "runs": 6},
     "gp, learning players": {"learn": "players", "biased": True, "budget": 100},
     "gp, learning sizes": {"learn": "sizes", "budget": 2000},
 }
@@ -134,5 +134,3 @@ def test_permutation_knows_its_error():
 def test_refusals(method, arguments, error, words):
     with pytest.raises(error, match=words):
         fgsv.value(Airport([1.0, 2.0, 3.0, 3.0]), method=method, **{"budget": 1000} | arguments)
-
-

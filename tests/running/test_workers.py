@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import cloudpickle
 import joblib
@@ -18,6 +17,7 @@ from fgsv.evaluation import queue, workers
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import GameError, as_game
 from fgsv.ledger import Ledger
+from fgsv.testing import check_backend
 
 pytestmark = pytest.mark.slow
 
@@ -52,46 +52,20 @@ def alone():
     return bits(fgsv.value(Regression(), budget=700, batch_size=32))
 
 
-class Fetched(Regression):
-    """A game that writes down each process that receives it, and how many batches were evaluated."""
-
-    def __init__(self, folder):
-        super().__init__()
-        self.folder = str(folder)
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        self.write("fetched")
-
-    def write(self, what):
-        with (Path(self.folder) / what).open("a") as log:
-            log.write(f"{os.getpid()}\n")
-
-    def read(self, what):
-        return (Path(self.folder) / what).read_text().split()
-
-    def __call__(self, masks):
-        self.write("evaluated")
-        return super().__call__(masks)
-
-    def check(self):
-        """Each worker got the game once, however many batches it had."""
-        fetched, evaluated = self.read("fetched"), self.read("evaluated")
-        assert len(fetched) == len(set(fetched)) <= 2
-        assert set(evaluated) <= set(fetched)
-        assert len(evaluated) > 10
-        assert str(os.getpid()) not in evaluated
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_back_ends_of_joblib(backend):
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        check_backend()
 
 
-def test_processes(alone, tmp_path):
-    game = Fetched(tmp_path)
-    assert bits(fgsv.value(game, budget=700, batch_size=32, n_jobs=2)) == alone
-    game.check()
-
-
-def test_threads(alone):
-    with joblib.parallel_config(backend="threading", n_jobs=2):
-        assert bits(fgsv.value(Regression(), budget=700, batch_size=32)) == alone
+def test_dask():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0") as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        check_backend()
 
 
 class Roots:
@@ -155,45 +129,26 @@ def test_a_back_end_is_given_to_joblib():
             fgsv.value(fgsv.games.Airport([1, 2, 3]), method=method, budget=50, backend="dask")
 
 
-def test_dask(alone, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    game = Fetched(tmp_path)
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0") as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
-        assert bits(fgsv.value(game, budget=700, batch_size=32, ledger=tmp_path / "run.db")) == alone
-    game.check()
-
-
 RAY = """
-    import joblib, pytest, ray, sys
+    import joblib, ray
     from ray.util.joblib import register_ray
-    sys.path[:0] = sys.argv[1], sys.argv[1] + "/.."
-    import fgsv
-    import test_workers as tests
-    from shortened import shorten
+    from fgsv.testing import check_backend
 
-    shorten(pytest.MonkeyPatch())
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     register_ray()
-    game = tests.Fetched(sys.argv[2])
     with joblib.parallel_config(backend="ray"):
-        print(fgsv.value(game, budget=700, batch_size=32).values.tobytes().hex())
-    game.check()
+        check_backend()
     ray.shutdown()
 """
 
 
-def test_ray(alone, tmp_path):
+def test_ray():
     pytest.importorskip("ray")
     # in a process of its own: Ray changes joblib's pools for all that comes after it
     environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [sys.executable, "-c", textwrap.dedent(RAY), str(Path(__file__).parent), str(tmp_path)]
+    command = [sys.executable, "-c", textwrap.dedent(RAY)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert alone[0].hex() in done.stdout.split()  # Ray may have the last word
 
 
 def test_a_worker_out_of_reach_of_the_game_is_sent_it(alone, monkeypatch):
