@@ -95,7 +95,7 @@ def test_a_broken_game_is_told(words, game):
 def test_a_game_that_is_another_in_other_processes_is_told():
     with pytest.raises(AssertionError, match="in other processes, U is"):
         check_game(Elsewhere(process=os.getpid()))
-    with pytest.raises(AssertionError, match="in another process"):
+    with pytest.raises(AssertionError, match="its fingerprint is another one in other processes"):
         check_game(Named())
 
 
