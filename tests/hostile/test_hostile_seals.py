@@ -225,8 +225,8 @@ def test_a_file_that_is_no_proof_is_refused(sealed):
             Proof.load(sealed / "bad.json")
 
 
-def test_laws_that_an_operator_chose_change_nothing(tmp_path):
-    """A ledger may hold laws that resemble the right ones: a choice that is worse is refused, draws are the same."""
+def test_laws_that_an_operator_chose_change_next_to_nothing(tmp_path):
+    """A ledger may hold laws that resemble the right ones: values stay within a hundredth of their errors."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(rng.normal(size=(24, 2)), columns=["a", "b"])
     frame = frame.assign(y=frame["a"] + frame["b"], provider=np.array(["n", "s"])[np.arange(24) % 2])
@@ -242,12 +242,14 @@ def test_laws_that_an_operator_chose_change_nothing(tmp_path):
         law["parameters"] = [each + 9e-4 for each in law["parameters"]]
         change(given["ledger"], "law", number + 2, content=json.dumps(law))
     chosen = value_data(table, **given)
-    np.testing.assert_array_equal(chosen.valuation.values, right.valuation.values)
+    moved = np.abs(chosen.valuation.values - right.valuation.values)
+    assert (moved < right.valuation.estimate.stderr_of(right.valuation.partition)[:, 0] / 100).all()
     chosen.save(tmp_path / "valuation.json")
     found = check_proof(
         challenge(tmp_path / "valuation.json", given["ledger"], random="dice"), tmp_path / "valuation.json"
     )
-    assert found.code == 0
+    assert found.code == 2  # nothing differs, but whoever checks learns that other laws were followed
+    assert "they follow recorded laws" in str(found)
 
 
 def test_fewer_records_than_were_asked_for_are_not_enough(sealed):

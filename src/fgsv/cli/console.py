@@ -47,7 +47,8 @@ def show(table: pd.DataFrame | Section, title: str | None = None) -> None:
     Names and sentences are wrapped between words, numbers never: where they do not fit, the terminal breaks lines.
     """
     if isinstance(table, Section):
-        title, header, rows = table.title, list(table.columns), [list(map(printable, row)) for row in table.rows]
+        title, header = table.title, list(map(printable, table.columns))
+        rows = [list(map(printable, row)) for row in table.rows]
     else:
         header = [printable(_header(str(name))) for name in table.columns]
         rows = [[_cell(str(name), cell) for name, cell in row.items()] for row in table.to_dict("records")]

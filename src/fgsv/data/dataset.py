@@ -11,8 +11,8 @@ import pandas as pd
 
 from fgsv.checks import check_type
 from fgsv.data.facts import equal_rows
+from fgsv.data.pieces import FEW_PLAYERS, in_units
 from fgsv.data.source import Source
-from fgsv.data.units import FEW_PLAYERS, in_units
 from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation

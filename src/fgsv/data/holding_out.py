@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.data.choice import chosen
 from fgsv.data.inputs import read_all
 from fgsv.data.players import labels_of, without_training_rows
 from fgsv.data.reading import listed_names
-from fgsv.data.test_rows import chosen
 from fgsv.types import Masks
 
 

@@ -15,24 +15,24 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.checks import as_list, check_type, whole_number
 from fgsv.data.carried_over import CarriedOver
+from fgsv.data.choice import contents_with_target
 from fgsv.data.dataset import Dataset
 from fgsv.data.facts import contradicted, sentences
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, rare_class, too_few
 from fgsv.data.inputs import read_all
 from fgsv.data.labelled_rows import LabelledRows, Task, prepare
 from fgsv.data.leaks import warnings_of_features, warnings_of_test_rows
+from fgsv.data.metrics import Scores
 from fgsv.data.models import model_of, task_of
 from fgsv.data.players import warnings_of_names
 from fgsv.data.preprocessing import Fitted, recognise_columns, transformer, warnings_of_categories
 from fgsv.data.reading import TableError, listed_names
 from fgsv.data.roles import Roles, SharedUnits
-from fgsv.data.scores import Scores
 from fgsv.data.source import Source
-from fgsv.data.test_rows import contents_with_target
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.batched.neighbours import Neighbours
-from fgsv.utilities.folds import FoldsError
 from fgsv.utilities.seeds import TrainingSeeds
+from fgsv.utilities.without_folds import FoldsError
 from fgsv.words import option
 
 if TYPE_CHECKING:

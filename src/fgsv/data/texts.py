@@ -26,7 +26,7 @@ from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
-from fgsv.utilities.language.texts import words_of
+from fgsv.utilities.language.read_texts import words_of
 from fgsv.words import option
 
 if TYPE_CHECKING:

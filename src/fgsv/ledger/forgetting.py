@@ -16,8 +16,8 @@ from fgsv.files import as_path
 from fgsv.game import Game, each_digest, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
+from fgsv.ledger.kept_rows import forget_rows
 from fgsv.ledger.records import Batch, Outcome, RecordedStart
-from fgsv.ledger.test_rows import forget_rows
 from fgsv.types import Masks
 from fgsv.words import option
 

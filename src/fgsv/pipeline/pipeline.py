@@ -21,7 +21,7 @@ from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
-from fgsv.ledger.test_rows import keep
+from fgsv.ledger.kept_rows import keep
 from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST

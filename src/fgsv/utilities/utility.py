@@ -23,12 +23,12 @@ from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.batched.scaling import SCALERS, scaling_of
 from fgsv.utilities.data import Data, Given, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
-from fgsv.utilities.folds import WithoutFolds, read_folds
 from fgsv.utilities.one_by_one import OneByOne, is_random, seed_parameters, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, as_masks, pad, slices
 from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.seeds import FreshSeeds, TrainingSeeds, check_training_seeds
+from fgsv.utilities.without_folds import WithoutFolds, read_folds
 from fgsv.words import option
 
 

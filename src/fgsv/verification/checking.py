@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from fgsv import payout
+from fgsv.data.choice import contents_of
 from fgsv.data.dataset import Dataset
 from fgsv.data.inputs import read_all
 from fgsv.data.reading import TableError
 from fgsv.data.source import Source
 from fgsv.data.table import Table, open_table
-from fgsv.data.test_rows import contents_of
 from fgsv.data.texts import open_text
 from fgsv.game import each_digest
 from fgsv.results.result import Result, check_result
