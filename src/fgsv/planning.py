@@ -24,7 +24,7 @@ from fgsv.methods import Enumeration, Task, as_method, for_task
 from fgsv.running.first_cost import LONG, PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
-from fgsv.running.targets import RULE_OF_THREE
+from fgsv.running.stopping import RULE_OF_THREE
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
@@ -197,6 +197,8 @@ class Plan:
             takes += f" for ± {percent(target)}"
             if needed > n_evaluations:
                 takes += f", but ends after about {n_evaluations:,}, with ± {percent(reached)}"
+                if payable is not None and not said:
+                    takes += ", so nothing will be paid"
             late = needed > n_evaluations or seconds > LONG
             sooner = offer(target, seconds) if offer is not None and late else ""
             if sooner or needed > n_evaluations:

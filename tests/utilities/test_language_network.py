@@ -181,18 +181,6 @@ def test_the_frame_follows_what_values_depend_on(tiny_game):
     assert game(adapters_at_once=3, compile=True).fingerprint == tiny_game.fingerprint
 
 
-def test_other_test_texts_take_the_same_model(tiny_game):
-    tests = {"all": [text for texts in tiny.TESTS.values() for text in texts], "one": ["it was the age"]}
-    utility = tiny_game.function.with_tests(tests)
-    assert utility.network is tiny_game.function.network
-    found, expected = utility.game(tiny_game.frame), game(tests=tests)
-    assert found.fingerprint == expected.fingerprint
-    assert found.outputs == ("all", "one")
-    np.testing.assert_allclose(found(MASK[None]), expected(MASK[None]), rtol=1e-5)
-    weights = tiny_game.function.divisors
-    np.testing.assert_allclose(found(MASK[None])[0, 0], tiny_game(MASK[None])[0] @ weights / weights.sum(), rtol=1e-5)
-
-
 def test_it_says_how_it_trains(tiny_game):
     words = tiny_game.function.describe()
     assert "2 epochs (steps grow with the tokens)" in words

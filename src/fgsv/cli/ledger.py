@@ -34,7 +34,7 @@ def show(ledger: LedgerFile, as_json: Json = False) -> None:
     from fgsv.files import encode
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
-    from fgsv.results.documents import records
+    from fgsv.results.as_json import records
 
     with Ledger(ledger, read_only=True) as opened:
         games, runs, recorded = summary(opened), opened.runs(), opened.games()

@@ -117,7 +117,7 @@ def payout(
     from fgsv.pipeline import check_file, write_payout
     from fgsv.report.sections import payments
     from fgsv.results import Result
-    from fgsv.results.documents import document_of
+    from fgsv.results.as_json import document_of
 
     if out is not None:
         check_file(out, force=force, kinds=(".csv", ".json"))

@@ -79,7 +79,7 @@ def value(context: typer.Context, file: Files, as_json: Json = False, **given: A
     from fgsv.payout import Terms
     from fgsv.pipeline import value_data
     from fgsv.planning import Limits
-    from fgsv.results.documents import document_of
+    from fgsv.results.as_json import document_of
 
     if "seal" in given and "seed" in given:
         raise typer.BadParameter("--seed cannot be used with --seal, which determines the seed")
@@ -119,7 +119,7 @@ def plan(context: typer.Context, file: Files, as_json: Json = False, **given: An
     """
     from fgsv.cli import console
     from fgsv.planning import Limits, plan_table
-    from fgsv.results.documents import records
+    from fgsv.results.as_json import records
 
     data, limits = open_data(context, file, given), Limits(**LIMITS.of(given))
     with results_only():

@@ -70,6 +70,11 @@ class Table(Dataset):
         test = (self.inputs.X_test, self.inputs.y_test) if named else None
         return find_copies(*rows, test=test, registered=self.rows.registered)
 
+    def contents(self) -> list[bytes]:
+        """Return what the model learns from each training row: a copier may have given it another number."""
+        used = [name for name in self.rows.features if str(name) in self.source.features]
+        return contents_with_target(self.rows.features[used], self.rows.target)
+
     def own_test_rows(self) -> pd.DataFrame | None:
         """Return test rows that were drawn from the table, each with a digest of its provider."""
         return self.rows.test_rows

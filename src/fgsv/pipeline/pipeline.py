@@ -27,16 +27,16 @@ from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, value_with_plan
-from fgsv.results.answers import Answers
 from fgsv.results.highlights import highlights
 from fgsv.results.merkle import Tree
 from fgsv.results.periods import check_before
+from fgsv.results.questions import SharesByQuestion
 from fgsv.results.result import Result
 from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
-from fgsv.running.seed_noise import with_seed_noise
+from fgsv.running.training_seeds import with_seed_noise
 from fgsv.semivalue import SHAPLEY
 from fgsv.valuation import Reason, Valuation
 from fgsv.verification.replay import Records
@@ -294,7 +294,7 @@ def _result(
         main,
         data.source,
         confidence,
-        answers=Answers.of(raw, valuation, metric, data.also) if data.also else None,
+        by_question=SharesByQuestion.of(raw, valuation, metric, data.also) if data.also else None,
         others=dict(others),
         own_warnings=(*data.warnings, *unknown, *uncompared, *poor),
         made=now(),

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.payout import Settlement, settle
-from fgsv.results.documents import records
+from fgsv.results.as_json import records
 from fgsv.results.result import Result, check_result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
 from fgsv.words import option, some

@@ -103,24 +103,12 @@ class Sealed:
     """What a sealed result carries: the opened seal, the public value, and the root over its records."""
 
     commitment: str
-    """As it was published; `seal.commitment` follows from the contents."""
+    """As it was published; `check_proof` compares it with `seal.commitment`, which follows from the contents."""
     seal: Seal
     public: str
     root: str
     """Root of the Merkle tree (RFC 6962) over the records that the run used, in draw order."""
     n_records: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        stated = {"commitment": self.commitment, "public": self.public}
-        return self.seal.to_dict() | stated | {"root": self.root, "n_records": self.n_records}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Sealed:
-        """Read what `to_dict` returned; `check_proof` checks that the commitment matches the contents."""
-        seal = Seal(dict(document["contents"]), bytes.fromhex(document["salt"]))
-        commitment, public, root = (str(document[name]) for name in ("commitment", "public", "root"))
-        return cls(commitment, seal, public, root, int(document["n_records"]))
 
 
 def read_commitment(text: str) -> str:

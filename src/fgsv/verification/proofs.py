@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgsv.checks import check_type, whole_number
-from fgsv.evaluation.earlier_laws import laws_of_draws
+from fgsv.evaluation.recording import laws_of_draws
 from fgsv.files import decode, decode_array, encode, encode_array, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten

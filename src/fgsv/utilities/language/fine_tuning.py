@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -102,12 +101,13 @@ class FineTuned:
         adapters_at_once: int | None,
     ) -> None:
         self.network = network
-        self.reader = reader
         self.settings = settings
         self.documents = documents
+        self.tests = sequences_of_tests(reader, domains, settings.context)
+        self.divisors = divisors(self.tests.n_counted, domains, settings.per)
+        """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
         self.players = players
         """16 bytes for each player."""
-        self._set_tests(domains)
         self.compiles = compiles
         """Whether full stacks of adapters are trained by compiled code."""
         self.adapted: AdaptedModel = adapt(
@@ -123,31 +123,6 @@ class FineTuned:
         self.__dict__.update(state)
         if self.network.model.config._attn_implementation == PLAIN:
             register_plain_attention()  # this may be a worker, in which no model was loaded
-
-    def _set_tests(self, domains: Domains) -> None:
-        self.domains = domains
-        self.tests = sequences_of_tests(self.reader, domains, self.settings.context)
-        self.divisors = divisors(self.tests.n_counted, domains, self.settings.per)
-        """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
-
-    def with_tests(self, tests: Mapping[str, Sequence[str | tuple[str, str]]]) -> FineTuned:
-        """Return the same with other test texts; the model is shared, not loaded again."""
-        other = copy.copy(self)
-        other._set_tests(read_tests(tests))
-        other.__dict__.pop("sequences_at_once", None)
-        return other
-
-    def game(self, frame: Mapping[str, str]) -> Game:
-        """Return the game of this utility; `frame` has what its frame has besides the test texts."""
-        return Game(
-            self,
-            self.n_players,
-            outputs=tuple(self.domains) if len(self.domains) > 1 else None,
-            cost=self.cost,
-            batch_size=512,
-            frame={**frame, "tests": hashlib.sha256(repr(list(self.domains.items())).encode()).hexdigest()},
-            players=self.players,
-        )
 
     @property
     def outputs(self) -> int:
@@ -403,6 +378,7 @@ def fine_tuned(
         "model": weights_digest(loaded),
         "tokenizer": tokenizer_digest(tokenizer),
         "settings": repr(asdict(settings)),
+        "tests": hashlib.sha256(repr(list(domains.items())).encode()).hexdigest(),
     }
     use_plain_attention(loaded, context)
     n_tokens = evaluations * training_seeds * _mean_tokens(sequences, settings)
@@ -419,7 +395,15 @@ def fine_tuned(
         compiles=compiles,
         adapters_at_once=adapters_at_once,
     )
-    return utility.game(frame)
+    return Game(
+        utility,
+        len(players),
+        outputs=tuple(domains) if len(domains) > 1 else None,
+        cost=utility.cost,
+        batch_size=512,
+        frame=frame,
+        players=utility.players,
+    )
 
 
 def _mean_tokens(sequences: Sequences, settings: Settings) -> float:
