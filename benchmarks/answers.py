@@ -153,7 +153,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks answers", description=__doc__)
     parser.add_argument("--players", type=int, nargs="+", default=list(SIZES), help="numbers of players")
-    parser.add_argument("--games", type=int, default=50, help="games of each number of players")
+    parser.add_argument("--games", type=int, default=40, help="games of each number of players")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--attacks", action="store_true", help="what publishers can try, instead")
     parser.add_argument("--gpu", action="store_true", help="time answers a second on a GPU instead")
