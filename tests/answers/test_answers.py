@@ -133,6 +133,15 @@ def test_equal_and_nearly_equal_pieces_are_one_player():
     assert np.allclose(shared.partition.owners, [[1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 0, 1]])
 
 
+def test_who_repeats_a_sentence_changes_nothing():
+    repeated = Passage(NORTH.text + " It was cold. IT WAS COLD!", "North")
+    first, second = (
+        value(Answer("When?", "It was cold on Monday.", [each, SOUTH]), says) for each in (NORTH, repeated)
+    )
+    assert (first.values == second.values).all()
+    assert (first.player_values == second.player_values).all()
+
+
 def test_the_first_registered_owns_what_others_repeat():
     days = {"A": "2026-11-02", "B": "2026-11-01T23:00:00-02:00", "C": "2026-11-01"}
     passages = [Passage("It rained.", name, registered=day) for name, day in days.items()]
