@@ -14,14 +14,6 @@ ADVICE = "use a smaller batch, another precision or another GPU"
 
 
 @dataclass(frozen=True)
-class Room:
-    """Number of adapters to train at once, and of trajectories (of all adapters together) to draw at once."""
-
-    adapters: int
-    trajectories: int
-
-
-@dataclass(frozen=True)
 class Need:
     """Memory of a call: `fixed` bytes, and `each` for every adapter or trajectory."""
 
@@ -35,30 +27,6 @@ class Need:
         5
         """
         return max(0, (free - self.fixed) // max(self.each, 1))
-
-
-def room_for(
-    train: Callable[[int], object], draw: Callable[[int], object], device: torch.device, asked: int | None, most: Room
-) -> Room:
-    """Return how many to handle at once: as many as asked for or, on a GPU, as many as fit.
-
-    Args:
-        train: Trains this many adapters for one step; called on a GPU only, to measure its memory.
-        draw: Draws this many short trajectories; called on a GPU only.
-        device: The device of the model.
-        asked: Adapters at once that the user asked for; None: 64 on a CPU, as many as fit on a GPU.
-        most: Limits of both, which are never exceeded.
-
-    Raises:
-        ValueError: `asked` is below 1.
-        MemoryError: The GPU has no room for as many as were asked for, or for one.
-
-    """
-    check_asked(asked)
-    if device.type != "cuda":
-        return Room(min(asked or 64, most.adapters), most.trajectories)
-    adapters = fit_on_gpu("adapters", train, 1, device, asked, most.adapters)
-    return Room(adapters, fit_on_gpu("trajectories", draw, 4, device, None, most.trajectories))
 
 
 def check_asked(asked: int | None) -> None:
