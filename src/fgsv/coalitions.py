@@ -55,7 +55,7 @@ class Coalitions:
     def take(self, rows: Ints) -> Coalitions:
         """Return the coalitions of these rows, in that order."""
         lengths = self.n_listed[rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        starts = starts_of(lengths)
         entries = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
         return Coalitions(self.n_players, self.listed[entries], starts, self.inverted[rows])
 
@@ -92,8 +92,8 @@ class Coalitions:
         n = masks.shape[1]
         inverted = 2 * masks.sum(axis=1) > n
         rows, players = np.nonzero(masks ^ inverted[:, None])
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(masks)))])
-        return cls(n, players.astype(np.int32), starts.astype(np.int64), inverted)
+        starts = starts_of(np.bincount(rows, minlength=len(masks)))
+        return cls(n, players.astype(np.int32), starts, inverted)
 
     @classmethod
     def from_lists(cls, n_players: int, lists: Iterable[NDArray[np.integer]], inverted: ArrayLike) -> Coalitions:
@@ -144,6 +144,15 @@ class Coalitions:
         )
 
 
+def starts_of(lengths: NDArray[np.integer]) -> Ints:
+    """Return (m + 1,): where each of m lists starts, one after the other, and where the last one ends.
+
+    >>> starts_of(np.array([2, 0, 1])).tolist()
+    [0, 2, 2, 3]
+    """
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
 def describe(coalitions: Coalitions, row: int) -> str:
     """Describe a coalition by its size and its first ten members."""
     members = coalitions.members(row)
@@ -179,7 +188,7 @@ def draw_blocks(n_players: int, sizes: NDArray[np.integer], rng: np.random.Gener
     changes = np.diff(np.atleast_2d(sizes), axis=1, prepend=0) != 0
     sizes = sizes.reshape(-1)
     shorts = np.minimum(sizes, n_players - sizes)
-    starts = np.concatenate([[0], np.cumsum(shorts)]).astype(np.int64)
+    starts = starts_of(shorts)
     first = np.flatnonzero(changes)
     counts = np.diff(first, append=len(sizes))
     # each coalition's place: its permutation, and where its block begins there

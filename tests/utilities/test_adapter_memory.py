@@ -8,7 +8,7 @@ torch, memory = Lazy("torch"), Lazy("fgsv.utilities.adapters.memory")
 
 
 def test_adapters_are_fitted_to_the_memory():
-    need = memory.Need(fixed=2**30, each=2**28)
+    need = memory.MemoryNeed(fixed=2**30, each=2**28)
     assert memory.fit("adapters", need, free=3 * 2**30, asked=None, most=1024) == 8
     assert memory.fit("adapters", need, free=3 * 2**30, asked=5, most=1024) == 5
     assert memory.fit("adapters", need, free=300 * 2**30, asked=None, most=64) == 64
@@ -39,8 +39,8 @@ def test_memory_is_measured_with_few_and_with_twice_as_many(monkeypatch):
     ):
         monkeypatch.setattr(torch.cuda, name, answer)
     gpu = torch.device("cuda")
-    assert memory.measure("adapters", run, 1, gpu) == memory.Need(200, 150)
-    assert memory.measure("trajectories", run, 4, gpu) == memory.Need(0, 200)  # eight do not fit
+    assert memory.measure("adapters", run, 1, gpu) == memory.MemoryNeed(200, 150)
+    assert memory.measure("trajectories", run, 4, gpu) == memory.MemoryNeed(0, 200)  # eight do not fit
     assert memory.fit_on_gpu("adapters", run, 1, gpu, None, 64) == 4
     assert memory.fit_on_gpu("adapters", run, 1, gpu, None, 3) == 3
     with pytest.raises(MemoryError, match=r"6 adapters at once need .* 4 adapters would fit"):

@@ -14,7 +14,7 @@ ADVICE = "use a smaller batch, another precision or another GPU"
 
 
 @dataclass(frozen=True)
-class Need:
+class MemoryNeed:
     """Memory of a call: `fixed` bytes, and `each` for every adapter or trajectory."""
 
     fixed: int
@@ -23,7 +23,7 @@ class Need:
     def fitting(self, free: int) -> int:
         """Return how many fit in `free` bytes.
 
-        >>> Need(fixed=100, each=10).fitting(155)
+        >>> MemoryNeed(fixed=100, each=10).fitting(155)
         5
         """
         return max(0, (free - self.fixed) // max(self.each, 1))
@@ -56,10 +56,10 @@ def fit_on_gpu(
     return fit(what, measure(what, run, few, device), free, asked, most)
 
 
-def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
+def fit(what: str, need: MemoryNeed, free: int, asked: int | None, most: int) -> int:
     """Return how many to handle at once in `free` bytes.
 
-    >>> fit("adapters", Need(fixed=100, each=10), free=155, asked=None, most=4)
+    >>> fit("adapters", MemoryNeed(fixed=100, each=10), free=155, asked=None, most=4)
     4
 
     Args:
@@ -83,7 +83,7 @@ def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
     return min(asked or fitting, most)
 
 
-def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> Need:
+def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> MemoryNeed:
     """Measure the peak memory of `run(few)` and `run(2 * few)`, beyond what is already allocated.
 
     If twice as many do not fit, all memory of `few` counts as theirs, and none as fixed.
@@ -107,7 +107,7 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
             run(count)
         except torch.OutOfMemoryError as error:
             if peaks:
-                return Need(0, -(-peaks[-1] // few))
+                return MemoryNeed(0, -(-peaks[-1] // few))
             least = torch.cuda.max_memory_allocated(device) - before
             raise MemoryError(
                 f"{count} {what} at once need more than {_gib(least)} GiB of GPU memory, and {_gib(free)} GiB are "
@@ -115,7 +115,7 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
             ) from error
         peaks.append(torch.cuda.max_memory_allocated(device) - before)
     each = max((peaks[2] - peaks[1]) // few, 1)
-    return Need(max(peaks[1] - few * each, 0), each)
+    return MemoryNeed(max(peaks[1] - few * each, 0), each)
 
 
 def free_memory(device: torch.device) -> int:
