@@ -18,6 +18,7 @@ from fgsv.evaluation import queue, workers
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import GameError, as_game
 from fgsv.ledger import Ledger
+from fgsv.testing import check_backend
 from fgsv.valuation import Reason
 
 pytestmark = pytest.mark.slow
@@ -93,6 +94,12 @@ class Fetched(Regression):
         assert set(evaluated) <= set(fetched)
         assert len(evaluated) > 10
         assert str(os.getpid()) not in evaluated
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_back_ends_pass_the_check_that_ships(backend):
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        check_backend()
 
 
 class Alone(Regression):

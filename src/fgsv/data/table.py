@@ -194,6 +194,12 @@ def open_table(
     Arguments that take several names take a list, or one text with commas between them; a name that has commas goes
     in double quotes.
 
+    Returns:
+        The table, with its `game`, the `partition` of its players by provider, and its `source`.
+
+    Raises:
+        TableError, ValueError, TypeError: The file or an argument is wrong; nothing was evaluated.
+
     Examples:
         >>> import pandas as pd
         >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["n", "s"] * 20})

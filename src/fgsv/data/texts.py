@@ -151,6 +151,12 @@ def open_text(
         registered: Column with the registration time of each row, a number or a date such as 2025-03-31, by which an
             audit decides which of two equal rows came first. It is not a feature. Default: the order of the file.
 
+    Returns:
+        The texts, with their `game`, the `partition` of its players by provider, and their `source`.
+
+    Raises:
+        TableError, ValueError, TypeError: The file or an argument is wrong; nothing was evaluated.
+
     Examples:
         >>> import pandas as pd
         >>> body = ["the cat sat", "a dog ran", "a cat ran", "the dog sat"]
