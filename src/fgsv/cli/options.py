@@ -27,76 +27,50 @@ import typer
 
 import fgsv
 from fgsv.cli import config, parsers
-from fgsv.cli.sections import MANY, show_all
+from fgsv.cli.help_texts import MANY, VALUES, show_all
 from fgsv.words import in_command, option
 
-COLUMN: dict[str, Any] = {"metavar": "COLUMN"}
-COLUMNS: dict[str, Any] = {"metavar": "COLUMNS"}
-FRACTION: dict[str, Any] = {"metavar": "FRACTION"}
-AMOUNT: dict[str, Any] = {"kind": str, "metavar": "AMOUNT"}
-AMOUNTS: dict[str, Any] = {"kind": list[str], "read": parsers.amounts, "metavar": "AMOUNT"}
-FILES: dict[str, Any] = {"kind": list[Path]}
-FILE: dict[str, Any] = {"kind": Path}
 PYTHON_ONLY: dict[str, Any] = {"kind": None}
-
 EXCEPTIONS: dict[str, dict[str, Any]] = {
-    "also_metric": {"metavar": "NAMES"},
-    "also_slice": COLUMNS,
-    "amount": AMOUNTS,
-    "before": FILE | {"read": parsers.result},
+    "amount": {"kind": list[str], "read": parsers.amounts},
+    "before": {"kind": Path, "read": parsers.result},
     "budget": {"min": 1},
-    "cap": AMOUNT,
+    "cap": {"kind": str},
     "command": PYTHON_ONLY,
     "confidence": {"read": parsers.a_confidence},
-    "currency": {"metavar": "CODE"},
-    "data": FILES | {"default": None},
-    "empty": {"kind": list[str], "read": parsers.numbers, "metavar": "NUMBERS"},
-    "encoding": {"metavar": "NAME"},
-    "floor": AMOUNT,
-    "fraction": FRACTION,
+    "data": {"kind": list[Path], "default": None},
+    "empty": {"kind": list[str], "read": parsers.numbers},
+    "floor": {"kind": str},
     "game": {"kind": str, "default": None},
-    "group": COLUMNS,
-    "group_missing": {"metavar": "NAME"},
-    "ignore": COLUMNS,
     "limits": PYTHON_ONLY,
-    "max_players": {"min": 2, "metavar": "N"},
-    "max_time": {"kind": str, "read": parsers.duration, "metavar": "DURATION"},
-    "metric": {"metavar": "NAMES"},
-    "model": {"kind": str, "metavar": "MODEL"},
+    "max_players": {"min": 2},
+    "max_time": {"kind": str, "read": parsers.duration},
+    "model": {"kind": str},
     "on_error": {"kind": str, "read": parsers.on_error},
-    "out": {"metavar": "FOLDER"},
-    "output_by": COLUMN,
-    "parts": {"kind": list[str], "read": parsers.parts, "metavar": "NUMBERS"},
-    "payout": AMOUNTS,
+    "parts": {"kind": list[str], "read": parsers.parts},
+    "payout": {"kind": list[str], "read": parsers.amounts},
     "pilot": {"min": 100},
     "player": {"kind": list[str]},
-    "precision": FRACTION,
-    "prompt": COLUMN,
     "provider": {"kind": list[str]},
     "records": {"min": 1},
-    "reference": {"kind": str, "metavar": "FILE"},
-    "registered": COLUMN,
-    "regroup": COLUMNS,
-    "rows": FILE | {"default": None},
+    "reference": {"kind": str},
+    "rows": {"kind": Path, "default": None},
     "sample": {"min": 1},
-    "seal": FILE | {"read": parsers.seal},
+    "seal": {"kind": Path, "read": parsers.seal},
     "seed": {"min": 0},
     "split_seed": {"min": 0},
-    "start": FILES,
-    "target": COLUMN | {"default": None},
-    "target_missing": {"kind": str, "metavar": "WORD"},
-    "test": FILE,
-    "test_by": COLUMN,
-    "test_fraction": FRACTION,
-    "text": COLUMN | {"default": None},
+    "start": {"kind": list[Path]},
+    "target": {"default": None},
+    "target_missing": {"kind": str},
+    "test": {"kind": Path},
+    "text": {"default": None},
     "tolerance": {"min": 0},
-    "training": {"kind": list[str], "read": parsers.settings, "metavar": "NAME=VALUE"},
-    "unit": COLUMN,
-    "unit_size": {"min": 1, "metavar": "ROWS"},
+    "training": {"kind": list[str], "read": parsers.settings},
+    "unit_size": {"min": 1},
     "watcher": PYTHON_ONLY,
 }
 """By option: `kind`, its type in a command (None: it is none); `read`, from what was given to the argument; another
-`default`; and `min` and `metavar` of typer."""
+`default`; and `min`, the least number."""
 KINDS: dict[str, Any] = {
     "bool": bool,
     "float": float,
@@ -266,7 +240,6 @@ def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
 
 def _as_option(key: str, parameter: Parameter, hidden: Iterable[str]) -> inspect.Parameter:
     """Return a parameter of a command for typer."""
-    special = {name: each for name, each in EXCEPTIONS.get(key, {}).items() if name in ("min", "metavar")}
     default = parameter.default
     if parameter.kind is bool:
         default = False  # of one that is True, the option is its opposite
@@ -275,7 +248,13 @@ def _as_option(key: str, parameter: Parameter, hidden: Iterable[str]) -> inspect
     elif default == "":
         default = None
     kind = parameter.kind if default is not None else parameter.kind | None
-    flag = typer.Option(f"--{key.replace('_', '-')}", help=parameter.words, hidden=key in hidden, **special)
+    flag = typer.Option(
+        f"--{key.replace('_', '-')}",
+        help=parameter.words,
+        hidden=key in hidden,
+        metavar=next((word for word, names in VALUES.items() if key in names.split()), None),
+        min=EXCEPTIONS.get(key, {}).get("min"),
+    )
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
 from fgsv.cli.options import ForceFile, Function, Json, Saved, command
+from fgsv.cli.printing import print_json
 from fgsv.cli.values import TERMS
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgsv.cli import config
-from fgsv.cli.documents import print_json, results_only
 from fgsv.cli.options import ForceFile, Function, Json, command
+from fgsv.cli.printing import print_json, results_only
 from fgsv.words import level
 
 if TYPE_CHECKING:
