@@ -26,7 +26,7 @@ from experiments.royalties import four_scenarios, report
 from experiments.training import choose_device
 from fgsv.types import Images
 from fgsv.utilities.adapters.layers import adapt, merge
-from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
+from fgsv.utilities.diffusion.fine_tuning import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
 from fgsv.utilities.diffusion.model import DiffusionModel, load_model
 
 SPLIT = ("google", "sprite")

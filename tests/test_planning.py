@@ -13,7 +13,7 @@ from fgsv.cli.console import describe
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.planning import PILOT_STARTED, Limits, Plan, offer_of_units, plan_table, value_with_plan
-from fgsv.running.targets import LOOKS
+from fgsv.running.stopping import LOOKS
 from fgsv.valuation import Reason
 
 
@@ -281,6 +281,9 @@ def test_what_a_run_will_not_reach_is_foreseen_with_what_would():
     assert asked == [(0.001, pytest.approx(12_800))]
     (words,) = found.foresee(Limits(budget=5000, precision=0.01)).foreseen
     assert "but ends after about 5,000" in words
+    assert "nothing will be paid" not in words
+    (words,) = found.foresee(Limits(budget=5000, precision=0.01), payable=0.1).foreseen
+    assert "but ends after about 5,000, with ± 5.06%, so nothing will be paid" in words
 
 
 def test_a_payout_that_will_be_refused_is_foreseen():

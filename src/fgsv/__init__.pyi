@@ -1,5 +1,6 @@
 # The public names and where they live: type checkers read them here, and so does __init__.py when it is imported.
 
+from . import answers as answers
 from . import audit as audit
 from . import federated as federated
 from . import games as games

@@ -24,7 +24,7 @@ from fgsv.methods import Enumeration, Task, as_method, for_task
 from fgsv.running.first_cost import LONG, PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
-from fgsv.running.targets import RULE_OF_THREE
+from fgsv.running.stopping import RULE_OF_THREE
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
@@ -197,6 +197,8 @@ class Plan:
             takes += f" for ± {percent(target)}"
             if needed > n_evaluations:
                 takes += f", but ends after about {n_evaluations:,}, with ± {percent(reached)}"
+                if payable is not None and not said:
+                    takes += ", so nothing will be paid"
             late = needed > n_evaluations or seconds > LONG
             sooner = offer(target, seconds) if offer is not None and late else ""
             if sooner or needed > n_evaluations:
@@ -415,7 +417,29 @@ def plan_table(
 ) -> Plan:
     """Run a pilot on a table and predict what precision costs, for the score on all its test rows.
 
-    The pilot ends where a run with these `limits` would: looking back from a longer one, all would seem cheaper.
+    Args:
+        table: What `fgsv.open_table` or `fgsv.open_text` returns.
+        limits: Where the pilot ends at the latest: looking back from a longer one, all would seem cheaper.
+        pilot: Evaluations in the pilot.
+        confidence: Confidence level of all intervals.
+        seed: Random seed: same seed, same result.
+        n_jobs: Number of workers; -1 for one per core.
+        ledger: File that records every evaluation, so that none is repeated.
+        start: Ledger of an earlier run, or several, with which the data was opened, too.
+
+    Returns:
+        Half-widths and minutes for several budgets, and what is foreseen of a run with these limits.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or all the data together is worth no more than none.
+
+    Examples:
+        >>> import fgsv, pandas as pd
+        >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["n", "s"] * 20})
+        >>> found = plan_table(fgsv.open_table(rows, group="provider", target="y"), pilot=100)
+        >>> found.n_evaluations
+        100
+
     """
     from fgsv.data.dataset import check_dataset  # here: a plan of a game needs no tables
 

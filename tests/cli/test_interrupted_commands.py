@@ -50,7 +50,19 @@ def test_an_audit_that_ends_early_keeps_the_valuation(fgsv_command, train, tmp_p
     def fail(*_, **__):
         raise end
 
-    command = ["audit", train, *COLUMNS, "--budget", 200, "--payout", 10, "--pay-anyway", "--out", tmp_path / "o"]
+    command = [
+        "value",
+        train,
+        "--audit",
+        *COLUMNS,
+        "--budget",
+        200,
+        "--payout",
+        10,
+        "--pay-anyway",
+        "--out",
+        tmp_path / "o",
+    ]
     with monkeypatch.context() as patched:
         patched.setattr("fgsv.audit.table_audit.audit_through", fail)
         code, text, notes = fgsv_command(*command)
@@ -111,7 +123,7 @@ def stopped(made):
 
 def test_ctrl_c_in_the_audit_leaves_an_unfinished_result_that_continues(fgsv_command, audited, learning, tmp_path):
     out = tmp_path / "o"
-    assert fgsv_command("value", *audited[1:-4])[0] == 0  # without the options of the audit
+    assert fgsv_command("value", *audited[1:-5])[0] == 0  # without the options of the audit
     of_run, command = learning.fits, [*audited, "--out", out]
     learning.order(interrupt_at=2 * of_run + 100)
     code, text, notes = fgsv_command(*command)

@@ -13,7 +13,7 @@ from fgsv.data.folds import folds_of
 from fgsv.methods import METHODS
 from fgsv.pipeline import value_data
 from fgsv.results import Result
-from fgsv.utilities.folds import FoldsError
+from fgsv.utilities.without_folds import FoldsError
 from fgsv.valuation import t_quantile
 
 SCORES = (

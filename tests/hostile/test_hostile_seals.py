@@ -127,8 +127,8 @@ LIES = {
     "another metric": lambda document: document["settings"].update(metric="neg_mean_squared_error"),
     "other versions": lambda document: document["settings"]["versions"].update(numpy="1.0"),
     "another public value": lambda document: document["info"]["sealed"].update(public="4712"),
-    "another seal": lambda document: document["info"]["sealed"]["contents"]["settings"].update(budget=151),
-    "another salt": lambda document: document["info"]["sealed"].update(salt="11" * 32),
+    "another seal": lambda document: document["info"]["sealed"]["seal"]["contents"]["settings"].update(budget=151),
+    "another salt": lambda document: document["info"]["sealed"]["seal"].update(salt="11" * 32),
     "fewer records": lambda document: document["info"]["sealed"].update(n_records=100),
     "another end": lambda document: (
         document["end"].update(detail="all is well"),
@@ -390,7 +390,7 @@ def test_nobody_can_tell_by_other_groups_whether_a_target_was_met(with_sites):
 @pytest.mark.parametrize("wrong", [5, True, "x", [1], {}])
 def test_contents_of_other_kinds_are_a_difference(sealed, name, wrong):
     document = file.read(sealed / "valuation.json")
-    contents = document["info"]["sealed"]["contents"] | {name: wrong}
+    contents = document["info"]["sealed"]["seal"]["contents"] | {name: wrong}
     commitment = Seal(contents, bytes(32)).commitment
     document["info"]["sealed"] |= {"contents": contents, "commitment": commitment}
     (sealed / "odd.json").write_text(json.dumps(document))

@@ -75,7 +75,7 @@ def test_an_audit_that_fails_without_a_folder_still_prints_the_values(fgsv_comma
         raise MemoryError("too many players")
 
     monkeypatch.setattr("fgsv.audit.table_audit.audit_through", fail)
-    code, text, notes = fgsv_command("audit", train, *OPTIONS)
+    code, text, notes = fgsv_command("value", train, "--audit", *OPTIONS)
     assert (code, "north" in text) == (1, True)
     assert "too many players" in notes
 

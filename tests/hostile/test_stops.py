@@ -8,7 +8,7 @@ import pytest
 import fgsv
 from benchmarks import stops
 from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
-from fgsv.running.targets import NOTHING_VARIED, Precision, StandardError
+from fgsv.running.stopping import NOTHING_VARIED, Precision, StandardError
 from fgsv.valuation import Estimate, Reason, Valuation
 
 pytestmark = pytest.mark.slow

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import cloudpickle
 import joblib
@@ -50,6 +51,20 @@ def bits(result):
 @pytest.fixture(scope="module")
 def alone():
     return bits(fgsv.value(Regression(), budget=700, batch_size=32))
+
+
+class Alone(Regression):
+    """A game that fails if two of its batches are evaluated at a time, as they are not where there is one GPU."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.lock = str(Path(folder) / "one GPU")
+
+    def __call__(self, masks):
+        os.close(os.open(self.lock, os.O_CREAT | os.O_EXCL))
+        values = super().__call__(masks)
+        os.unlink(self.lock)
+        return values
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
@@ -130,24 +145,35 @@ def test_a_back_end_is_given_to_joblib():
 
 
 RAY = """
-    import joblib, ray
+    import joblib, ray, sys
+    sys.path[:0] = sys.argv[1], sys.argv[1] + "/.."
+    import fgsv, test_workers
     from ray.util.joblib import register_ray
     from fgsv.testing import check_backend
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
     register_ray()
+"""
+RUNS = {
+    "checks": """
     with joblib.parallel_config(backend="ray"):
         check_backend()
-    ray.shutdown()
-"""
+    """,
+    "one GPU": """
+    with joblib.parallel_config(backend="ray", ray_remote_args={"num_gpus": 1, "num_cpus": 0}):
+        fgsv.value(test_workers.Alone(sys.argv[2]), stderr=0.06, budget=3000, batch_size=8)
+    """,
+}
 
 
-def test_ray():
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_ray(run, tmp_path):
     pytest.importorskip("ray")
     # in a process of its own: Ray changes joblib's pools for all that comes after it
     environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [sys.executable, "-c", textwrap.dedent(RAY)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    script = textwrap.dedent(RAY) + textwrap.dedent(run)
+    command = [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

@@ -10,7 +10,7 @@ from tiny_diffusion import tiny_model
 
 pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "peft")]
 torch, diffusers, peft = Lazy("torch"), Lazy("diffusers"), Lazy("peft")
-small_model, diffusion = Lazy("experiments.diffusion_model"), Lazy("fgsv.utilities.diffusion.game")
+small_model, diffusion = Lazy("experiments.diffusion_model"), Lazy("fgsv.utilities.diffusion.fine_tuning")
 likelihood, memory = Lazy("fgsv.utilities.diffusion.likelihood"), Lazy("fgsv.utilities.adapters.memory")
 trainings = Lazy("fgsv.utilities.adapters.training")
 

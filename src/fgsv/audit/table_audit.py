@@ -304,8 +304,9 @@ def remedy_section(
         [f"{share:+.2%} ± {half:.2%}" for share, half in zip(each.shares, each.half_width(confidence), strict=True)]
         for each in compared.values()
     ]
-    shares = [f"{share:.2%}" for share in valuation.shares()]
-    rows = tuple((str(name), *row) for name, *row in zip(valuation.names, shares, *cells, strict=True))
+    shares = valuation.shares()
+    order = np.argsort(-shares, kind="stable")
+    rows = tuple((str(valuation.names[k]), f"{shares[k]:.2%}", *(column[k] for column in cells)) for k in order)
     return Section(title, tuple(words), ("group", "share as it is", *compared), rows)
 
 

@@ -22,7 +22,7 @@ def echo(words: Any, *, err: bool = False) -> None:
 
 def print_json(document: Any) -> None:
     """Print a document on one line."""
-    from fgsv.results.documents import plain
+    from fgsv.results.as_json import plain
 
     print(json.dumps(plain(document), allow_nan=False))
 

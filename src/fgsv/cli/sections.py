@@ -1,4 +1,4 @@
-"""Help texts: the options of a command in sections, each with a word for its value."""
+"""Help texts: options in sections, each with a word for its value; of a long command, those that people need."""
 
 from __future__ import annotations
 
@@ -11,33 +11,46 @@ from typer.core import TyperCommand
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SECTIONS = {
-    "Data": "target text group regroup unit unit_size max_players shared_units group_missing target_missing ignore "
-    "encoding",
-    "Test rows": "test test_by test_fraction split_seed monte_carlo_only also_slice output_by prompt",
-    "Model and score": "model training task metric also_metric empty training_seeds refit_preprocessing reference",
-    "Precision": "pilot budget precision max_time confidence seed",
-    "Money": "payout amount currency clip floor cap pay_anyway",
-    "Audit": "audit audit_budget parts registered",
-    "Seal": "seal public public_from",
-    "Evaluations": "jobs ledger start on_error no_without",
-    "Output": "out force before aggregate_only as_json help",
+    "Data": "target* text* group* regroup unit unit_size* max_players shared_units group_missing target_missing "
+    "ignore encoding",
+    "Test rows": "test* test_by test_fraction split_seed* monte_carlo_only also_slice output_by prompt",
+    "Model and score": "model* training task metric* also_metric empty training_seeds refit_preprocessing reference",
+    "Precision": "pilot* budget* precision* max_time* confidence seed*",
+    "Money": "payout* amount currency* clip floor cap pay_anyway",
+    "Audit": "audit* audit_budget parts registered",
+    "Seal": "seal public public_from*",
+    "Evaluations": "jobs* ledger* start* on_error no_without",
+    "Output": "out* force before aggregate_only as_json* config* save_config help* help_all*",
 }
-"""The options of commands that open data, by name, in the order in which help shows them."""
+"""The options of commands that open data, by name, in the order in which help shows them; without --help-all, those
+with a star."""
 OTHERS = "Options"
 MANY = 20
-"""A command with fewer options has one section."""
+"""A command with fewer options has one section, and shows all of them."""
 WORDS = {"int": "NUMBER", "float": "NUMBER", "str": "TEXT", "path": "FILE", "Path": "FILE"}
 """What help calls a value whose option does not name it, by its type."""
+SHOWS_ALL = "fgsv.cli.sections.shows_all"
 
 
-def in_sections(parameters: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return the visible options of a command by section."""
+def in_sections(parameters: Iterable[Any], *, in_short: bool = False) -> dict[str, list[Any]]:
+    """Return the visible options of a command by section, or those most used."""
     options = [each for each in parameters if each.param_type_name == "option" and not each.hidden]
     if len(options) < MANY:
         return {OTHERS: options}
     named = {each.name: each for each in options}
-    found = {title: [named.pop(name) for name in names.split() if name in named] for title, names in SECTIONS.items()}
-    return {title: each for title, each in (found | {OTHERS: list(named.values())}).items() if each}
+    found: dict[str, list[Any]] = {}
+    for title, names in SECTIONS.items():
+        shown = [name.removesuffix("*") for name in names.split() if name.endswith("*") or not in_short]
+        found[title] = [named[name] for name in shown if name in named]
+    return {title: each for title, each in found.items() if each}
+
+
+def show_all(context: typer.Context, asked: bool) -> None:
+    """Print the help of a long command with all its options, and end."""
+    if asked:
+        context.meta[SHOWS_ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
 
 
 class Command(TyperCommand):
@@ -51,9 +64,10 @@ class Command(TyperCommand):
         """Write the arguments, then the sections of options."""
         parameters = self.get_params(ctx)
         arguments = [each for each in parameters if each.param_type_name == "argument"]
-        for title, shown in ({"Arguments": arguments} | in_sections(parameters)).items():
+        sections = in_sections(parameters, in_short=SHOWS_ALL not in ctx.meta)
+        for title, shown in ({"Arguments": arguments} | sections).items():
             records = [each.get_help_record(ctx) for each in shown]
-            rows = [(_in_words(name), help) for name, help in filter(None, records)]
+            rows = [(in_words(name), help) for name, help in filter(None, records)]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -67,7 +81,7 @@ class App(typer.Typer):
         return super().command(*names, cls=Command, **options)
 
 
-def _in_words(name: str) -> str:
+def in_words(name: str) -> str:
     """Return the name of a parameter and a word for its value, where recent versions of typer show a Python type."""
     name, _, kind = name.removesuffix(">").partition(" <")
     if not name.startswith("-"):  # an argument

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.data.choice import contents_of
 from fgsv.data.inputs import read_all
 from fgsv.data.preprocessing import Fitted
 from fgsv.data.reading import TableError
-from fgsv.data.test_rows import contents_of
 from fgsv.ledger.earlier import last_frame
-from fgsv.ledger.test_rows import PROVIDER, beside
+from fgsv.ledger.kept_rows import PROVIDER, beside
 from fgsv.types import Ints
 from fgsv.words import option
 
@@ -38,7 +38,7 @@ class CarriedOver:
     test_rows: tuple[str, ...] | None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
     units: Mapping[str, int] | None = None
-    """Size and seed of the pieces that are players (`fgsv.data.units`); None if they are not such pieces."""
+    """Size and seed of the pieces that are players (`fgsv.data.pieces`); None if they are not such pieces."""
     kept: Path | None = None
     """The test rows beside the ledger, if it has them."""
 

@@ -11,8 +11,8 @@ import pandas as pd
 
 from fgsv.checks import check_type
 from fgsv.data.facts import equal_rows
+from fgsv.data.pieces import FEW_PLAYERS, in_units
 from fgsv.data.source import Source
-from fgsv.data.units import FEW_PLAYERS, in_units
 from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
@@ -105,11 +105,16 @@ class Dataset(ABC):
         """(rows,) the unit of each training row; None where each row is a player."""
         return self.rows.units
 
+    def contents(self) -> list[bytes]:
+        """Return what the model learns from each training row: rows are equal if these are."""
+        return self.rows.contents()
+
     def equal_rows(self) -> tuple[Masks, list[str]]:
         """Return (rows,) whether another provider has an equal row, and a warning that names whose are equal."""
+        contents = self.contents()
         if not self.partition.is_disjoint:
-            return np.zeros(len(self.rows.contents()), dtype=bool), []
-        return equal_rows(self.rows.contents(), self.row_owners())
+            return np.zeros(len(contents), dtype=bool), []
+        return equal_rows(contents, self.row_owners())
 
     def row_owners(self) -> Partition:
         """Return the owner of each training row, even if a player is a unit of several rows."""

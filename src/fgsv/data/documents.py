@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fgsv.data.choice import Choice, marked
 from fgsv.data.folders import FILE, PROVIDER
+from fgsv.data.pieces import Pieces, in_units
 from fgsv.data.players import Rows, complete, labels_of, without_training_rows
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles, SharedUnits
-from fgsv.data.test_rows import Choice, marked
-from fgsv.data.units import Pieces, in_units
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
-from fgsv.utilities.language.texts import WORD
+from fgsv.utilities.language.read_texts import WORD
 from fgsv.words import option
 
 SHOWN = 60

@@ -11,13 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fgsv.data.carried_over import CarriedOver, check_features, find_rows, kept_rows, row_hashes
+from fgsv.data.choice import Choice, contents_with_target, marked
+from fgsv.data.pieces import Pieces, in_units
 from fgsv.data.players import MOST_CLASSES, Rows, bands_of, shown, without_training_rows
 from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
 from fgsv.data.roles import Roles, SharedUnits
-from fgsv.data.test_rows import Choice, contents_with_target, marked
-from fgsv.data.units import Pieces, in_units
 from fgsv.game import provider_digest
-from fgsv.ledger.test_rows import PROVIDER
+from fgsv.ledger.kept_rows import PROVIDER
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.words import option, some

@@ -16,12 +16,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from fgsv.data.choice import contents_with_target
 from fgsv.data.documents import Documents
 from fgsv.data.labelled_rows import LabelledRows
 from fgsv.data.players import shown
 from fgsv.data.preprocessing import Columns, days
 from fgsv.data.reading import as_listed, odd_number
-from fgsv.data.test_rows import contents_with_target
 from fgsv.types import Floats
 
 FEWEST_ROWS = 20

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fgsv.data.choice import Choice, chosen
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles, SharedUnits
-from fgsv.data.test_rows import Choice, chosen
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.words import option, some

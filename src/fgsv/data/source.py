@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
+from fgsv.data.choice import REMEDY
 from fgsv.data.reading import TableFile
-from fgsv.data.test_rows import REMEDY
 from fgsv.packages import versions
 
 DEFAULT_SPLIT_SEED = 0

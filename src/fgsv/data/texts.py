@@ -26,7 +26,7 @@ from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
-from fgsv.utilities.language.texts import words_of
+from fgsv.utilities.language.read_texts import words_of
 from fgsv.words import option
 
 if TYPE_CHECKING:
@@ -123,32 +123,33 @@ def open_text(
     Args:
         path: What `open_table` takes, including a `datasets.Dataset`; or a folder with one subfolder per provider and
             one document per file.
-        text: Column of texts: value documents with a language model.
-        group: Provider column, or several; the first one is paid. Default: the name of each file.
-        regroup: More columns to group by.
-        unit: Column that combines rows into one player, such as an author.
-        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
-            with the split seed.
-        max_players: The smallest such number that makes at most so many players.
-        test: File of test texts, or a data frame.
-        test_fraction: Approximate fraction of texts held out for testing.
+        text: Column of texts, in place of a target: value documents with a language model.
+        group: Provider column, or several: the first one is paid. Default: the name of each file.
+        regroup: More columns to group by; in a table they remain features.
+        unit: Column that combines rows into one player, such as a patient or an author.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: that of a hash of their
+            content with the split seed.
+        max_players: The smallest `unit_size` that makes at most so many players.
+        test: File of test rows. In Python also a data frame.
+        test_fraction: Approximate fraction of rows held out for testing.
         test_by: Column that says train or test.
-        split_seed: Change this number to hold out other test texts.
+        split_seed: Change this number to hold out other test rows.
         output_by: Column with the domains of the test texts; each domain is an output.
         prompt: Column with the prompt that precedes each test text.
-        model: Folder or hub name of a causal language model, which is fine-tuned for each coalition
-            (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which
-            needs no GPU.
-        training: Settings of the model: steps=100,rank=16, or order=2 for the n-gram model; in Python a mapping.
+        model: Folder or hub name of a causal language model, which is fine-tuned for each coalition. In Python also
+            the model, as `fgsv.utilities.language.fine_tuned` takes it. Default: an n-gram model, which needs no GPU.
+        training: Settings of the model, such as steps=100,rank=16, or order=2 for the n-gram model. In Python a
+            mapping.
         group_missing: Provider name for rows without one.
         text_missing: Rows without a text: drop leaves them out.
         shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
             each (split).
         ignore: Columns to leave out; in a folder of texts, files: '*.png' of every provider, 'Acme/a.txt' of one.
-        monte_carlo_only: Leave the error of the test texts out of all intervals.
+        monte_carlo_only: Leave the error of the test rows out of all intervals.
         encoding: Text encoding of the file.
         seed: Random seed: same seed, same result.
-        registered: Column with the registration time of each text, as in `open_table`.
+        registered: Column with the registration time of each row, a number or a date such as 2025-03-31, by which an
+            audit decides which of two equal rows came first. It is not a feature. Default: the order of the file.
 
     Examples:
         >>> import pandas as pd

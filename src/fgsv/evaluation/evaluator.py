@@ -19,12 +19,10 @@ import numpy as np
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch, default_batch_size
-from fgsv.evaluation.failures import FailureCounter
-from fgsv.evaluation.lookup import LedgerLookup
-from fgsv.evaluation.meter import Meter
-from fgsv.evaluation.pending import Asked, Pending
+from fgsv.evaluation.game_access import Pending
+from fgsv.evaluation.lookup import Asked, LedgerLookup, recheck
+from fgsv.evaluation.meter import FailureCounter, Meter
 from fgsv.evaluation.queue import Queue
-from fgsv.evaluation.recheck import recheck
 from fgsv.evaluation.recording import Recorded, Recorder
 from fgsv.evaluation.start import KnownBefore, Start
 from fgsv.evaluation.workers import Workers
@@ -64,7 +62,7 @@ class Evaluator:
         """Take the settings.
 
         `laws` are those that a run draws by, as far as its own differ by rounding alone. Draws are made ahead while
-        fewer than `max_in_flight` batches are under way: by default twice the workers, or one with one worker.
+        fewer than `max_in_flight` batches are under way: by default three for each worker, or one with one worker.
         """
         size = game.batch_size if batch_size is None else batch_size
         if size is not None:
@@ -256,7 +254,7 @@ class Evaluator:
 
     def has_room(self, n_waiting: int) -> bool:
         """Whether more may be submitted beside so many coalitions whose values have not been taken."""
-        most = self._max_in_flight or self._workers.in_flight
+        most = self._max_in_flight or 3 * self._workers.in_flight // 2  # some to choose the longest from
         return self._queue.n_in_flight < most and n_waiting < most * self.batch_size
 
     def send(self) -> None:

@@ -240,6 +240,9 @@ class Queue:
                 self.step()
             if self._suspects:
                 self._workers.end()
+            parts = [part for batch in self._unfinished for part in batch.parts]  # evaluated, but not all of them
+            self._new_records += [(part.packed, part.outcome) for part in parts if part.outcome is not None]
+            self._take()
         finally:
             self._forget()
 

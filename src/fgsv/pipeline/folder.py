@@ -18,7 +18,7 @@ from fgsv.checks import check_type
 from fgsv.files import as_path, to_csv, writable_folder, write_whole
 from fgsv.payout import Payout
 from fgsv.report.page import render
-from fgsv.results.documents import plain
+from fgsv.results.as_json import plain
 from fgsv.results.result import Result, check_result
 from fgsv.signals import held_interrupts
 from fgsv.valuation import Reason, file

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
-from fgsv.audit.splits import PARTS
 from fgsv.audit.table_audit import n_remedies
 from fgsv.checks import check_type
 from fgsv.data.dataset import Dataset, check_dataset
@@ -22,22 +21,22 @@ from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
-from fgsv.ledger.test_rows import keep
+from fgsv.ledger.kept_rows import keep
 from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, value_with_plan
-from fgsv.results.answers import Answers
 from fgsv.results.highlights import highlights
 from fgsv.results.merkle import Tree
 from fgsv.results.periods import check_before
+from fgsv.results.questions import SharesByQuestion
 from fgsv.results.result import Result
 from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
-from fgsv.running.seed_noise import with_seed_noise
+from fgsv.running.training_seeds import with_seed_noise
 from fgsv.semivalue import SHAPLEY
 from fgsv.valuation import Reason, Valuation
 from fgsv.verification.replay import Records
@@ -60,29 +59,67 @@ def value_data(
     without: bool = True,
     audit: bool = False,
     audit_budget: int | None = None,
-    parts: Sequence[int] = PARTS,
+    parts: Sequence[int] = (2, 3, 5),
     out: str | Path | None = None,
     force: bool = False,
     aggregate_only: bool = False,
-    watcher: Watcher | None = None,
-    before: Result | None = None,
-    command: str | None = None,
     seal: Seal | None = None,
     public: str | None = None,
+    before: Result | None = None,
+    watcher: Watcher | None = None,
+    command: str | None = None,
 ) -> Result:
     """Value a table or texts and, if asked, split money, audit the valuation and write a folder: `fgsv value`.
 
     Arguments and the folder are checked before the first evaluation. A finished run is never lost: the valuation is
     saved before the payout and the audit, and if one of them fails, or a file cannot be written, the result has the
-    rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An interrupt ends
-    the run, or the audit, and returns the result so far. `without` computes the score without each provider, and
-    of each alone, if there are at most 200, with one evaluation each. These do not count towards the budget; nor do
-    the 32 to 128 that measure the error of training seeds, if each coalition has its own. `start` names ledgers of
-    earlier runs (open the table with the same), `before` is the result of the previous period. `command` is shown in
-    the report.
+    rest and the error (`Result.errors`). An interrupt ends the run, or the audit, and returns the result so far.
 
-    A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
-    known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
+    A sealed run (`fgsv.results.seal_run`) must be the run that was sealed, and has a ledger, which can answer
+    challenges.
+
+    Args:
+        data: What `fgsv.open_table` or `fgsv.open_text` returns.
+        budget: Evaluations in total. Default: 20,000, or a million with another limit. Those of the scores without
+            each provider, of the audit and of the error of training seeds do not count.
+        precision: Stop when every share is known to within this (0.01 = one percentage point).
+        max_seconds: Time limit, such as 90s, 10m or 2h; an audit gets half of it. In Python in seconds.
+        confidence: Confidence level of all intervals.
+        seed: Random seed: same seed, same result.
+        n_jobs: Number of workers; -1 for one per core.
+        ledger: File that records every evaluation, so that none is repeated.
+        start: Ledger of an earlier run, or several, with which the data was opened, too.
+        on_error: raise, or the number that a failed evaluation counts as, or empty: count it like no data.
+        payout: Amount to split, such as 100000.00; with several outputs one each. In Python `fgsv.payout.Terms`.
+        without: Do not compute the score without each provider, and of each alone (two evaluations each). In Python
+            False leaves these scores out, as more than 200 providers do.
+        audit: Audit the valuation: what splitting and copying would earn.
+        audit_budget: Evaluations for the audit. Default: 4,000, or more if it needs them, plus as many as the
+            valuation if copies are found, twice that with `registered`.
+        parts: Numbers of companies the audit splits each provider into.
+        out: Folder for valuation.json, valuation.csv and report.html.
+        force: Replace a finished valuation.
+        aggregate_only: Leave the values of single players out of the report.
+        seal: Seal of this run, from fgsv seal make, which determines its seed. In Python a `Seal`.
+        public: With a seal: the value that became public after sealing.
+        before: valuation.json of the previous period, for comparison in the report. In Python a `Result`.
+        watcher: What is told about the cost, the plan and every round. Default: nothing is shown.
+        command: How the report says that the result was made.
+
+    Returns:
+        The result: the valuation by every grouping, its source, and what was asked for beside it.
+
+    Raises:
+        ValueError, TypeError, FileExistsError: An argument is wrong; the run was not begun.
+        GameError: An evaluation of the run failed, and `on_error` is "raise".
+
+    Examples:
+        >>> import fgsv, pandas as pd
+        >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["n", "s"] * 20})
+        >>> result = value_data(fgsv.open_table(rows, group="provider", target="y"), budget=40)
+        >>> result.valuation.names
+        ('n', 's')
+
     """
     clock = _Clock(max_seconds)
     check_dataset(data)
@@ -262,7 +299,7 @@ def _result(
         main,
         data.source,
         confidence,
-        answers=Answers.of(raw, valuation, metric, data.also) if data.also else None,
+        by_question=SharesByQuestion.of(raw, valuation, metric, data.also) if data.also else None,
         others=dict(others),
         own_warnings=(*data.warnings, *unknown, *uncompared, *poor),
         made=now(),

@@ -52,8 +52,20 @@ def render(
 ) -> str:
     """Return the report of a result, or of a bare valuation, as one HTML page without external links.
 
-    `others` are valuations of the same players under other groupings. `aggregate_only` leaves out the players'
-    values, for a page that competitors will read: the what-if panel then moves whole groups only.
+    Args:
+        result: A result, or a valuation.
+        others: Valuations of the same players under other groupings, by name.
+        aggregate_only: Leave the values of single players out of the report. In Python too, the what-if panel then
+            moves whole groups only, for a page that competitors will read.
+        confidence: Level of all intervals. Default: the result's.
+        title: Title of the page. Default: the name of the file that was valued.
+
+    Returns:
+        The page, as HTML.
+
+    Raises:
+        TypeError: This is no result.
+
     """
     result = as_result(result, others)
     if confidence is not None:

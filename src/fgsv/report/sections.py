@@ -83,7 +83,7 @@ def appendix(result: Result) -> Iterator[Section]:
     for name, other in result.others.items():
         yield values(other, name, result.confidence, f"The same evaluations, grouped by {name}")
     yield from _errors(result)
-    if result.answers is not None and valuation.total > 0:
+    if result.by_question is not None and valuation.total > 0:
         yield from by_question(sensitivity(result, confidence=result.confidence), group)
     if result.highlights is not None:
         yield result.highlights

@@ -13,8 +13,7 @@ import numpy as np
 
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
-from fgsv.running.stopping import MaxSeconds, Progress, Rule
-from fgsv.running.targets import evaluations_for, targets_in
+from fgsv.running.stopping import MaxSeconds, Progress, Rule, evaluations_for, targets_in
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation, t_quantile
 from fgsv.words import duration, percent

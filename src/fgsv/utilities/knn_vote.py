@@ -116,7 +116,8 @@ class KNNVote:
         values = np.full(len(coalitions), -float((y_test**2).mean()) if self.regression else 0.0)
         sets = Units(self.n_players).row_sets(coalitions)
         nonempty = np.flatnonzero(sets.sizes > 0)
-        sets, learner = sets.take(nonempty), self._neighbours
+        sets = sets.take(nonempty)
+        learner = self._neighbours
         for chunk in sets.chunks(sets.sizes, *learner.memory):
             votes = np.take(learner.votes, learner.nearest(sets.take(chunk)))
             if self.regression:

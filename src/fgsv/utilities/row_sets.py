@@ -88,11 +88,16 @@ class RowSets:
         return np.where(self.inverted[:, None], total - counts, counts)
 
     def chunks(self, lengths: Ints, bytes_fixed: int, bytes_per_row: int) -> Iterator[Ints]:
-        """Yield positions of sets of about equal `lengths`, as many as fit into `CHUNK_BYTES`.
+        """Yield positions of sets of about equal length, as many as fit into `CHUNK_BYTES`.
 
-        A set takes `bytes_fixed`, and `bytes_per_row` for each row of its length. Sets of one chunk differ by at most
-        a fifth in length, so that a set of eight rows costs eight rows whatever else is in the batch. Where rows
-        take no memory, lengths do not matter, and chunks are full.
+        Sets of one chunk differ by at most a fifth in length, so that a set of eight rows costs eight rows whatever
+        else is in the batch. Where rows take no memory, lengths do not matter, and chunks are full.
+
+        Args:
+            lengths: (m,) rows of each set that a learner looks at: those in it, or those that it lists.
+            bytes_fixed: Memory of a set, whatever its length.
+            bytes_per_row: Memory of each of these rows.
+
         """
         buckets = np.ceil(_BUCKETS_PER_DOUBLING * np.log2(np.maximum(lengths, 4)))
         order = np.argsort(buckets, kind="stable")
@@ -118,7 +123,17 @@ class Units:
 
     @classmethod
     def of(cls, units: object, n_rows: int, index: Any = None) -> Units:
-        """Read one label for each row; units are in order of first appearance. `index` is that of a data frame."""
+        """Read one label for each row; units are in order of first appearance.
+
+        Args:
+            units: (n,) labels; None: each row is a player.
+            n_rows: n.
+            index: That of a data frame of the rows, whose labels name them if they are all different.
+
+        Raises:
+            ValueError: Labels are missing, or not one for each row.
+
+        """
         if units is None:
             return cls(n_rows, names=names_in(index))
         try:
@@ -191,7 +206,8 @@ def pad(sets: RowSets, min_size: int) -> RowSets:
     if not small.any():
         return sets
     short = sets.take(small).explicit()
-    places, sizes = np.arange(min_size), short.sizes[:, None]
+    places = np.arange(min_size)
+    sizes = short.sizes[:, None]
     padded = sets.n_rows + places - sizes  # behind the rows of a set, the padding rows in turn
     padded[places < sizes] = short.listed
     lengths = np.where(small, min_size, sets.n_listed)

@@ -20,10 +20,10 @@ from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import bounds, t_quantile
+from fgsv.valuation.magnitude import unit_of
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.test_rows import TestRows, as_differences
-from fgsv.valuation.units import unit_of
 from fgsv.words import counted, some
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from fgsv.methods.gp.proxy import Proxy, regressed
 from fgsv.methods.gp.sampler import Sampler
 from fgsv.methods.gp.schedule import CHOSEN, EXPLORE, round_end, stage
 from fgsv.methods.gp.smoother import Smoother, evenly, precision
-from fgsv.methods.gp.trend import Saturating, saturating
+from fgsv.methods.gp.trend import Saturating, saturating, trust
 from fgsv.methods.gp.values import Evaluations, Values, parts_of, stated, unbiased
 from fgsv.methods.method import Draws, OtherLaw, Problem
 from fgsv.methods.target import Target
@@ -268,15 +268,21 @@ class GPEstimator:
         found = stated(kernel, evaluated, above, rng)
         if self._proxy.n_features:
             return found, self._proxy.values(len(self._masks)) @ beta, beta
-        values = found.values.copy()
+        moved, trusted = np.zeros_like(found.values), np.zeros(found.values.shape[1])
         for output, trend in self._saturating().items():
             rise = self._ends[1, output] - self._ends[0, output]
             rest = self._values[:, [output]] - self._ends[0, output] - trend(self._masks)[:, None]
-            beside = Smoother.of(fitted(prior_kernel(self._target), self._masks, rest), self._masks, rest)
-            values[:, output] = beside.prediction[:, 0] + trend.player_values() - rise / self._target.n
-        moved = values - found.values  # an error that the process knows nothing of
-        deviations = np.concatenate([found.deviations, moved[None]]) if moved.any() else found.deviations
-        return replace(found, values=values, deviations=deviations), np.zeros_like(values), beta
+            refitted = fitted(prior_kernel(self._target), self._masks, rest)
+            beside = Smoother.of(refitted, self._masks, rest).prediction[:, 0] + trend.player_values()
+            moved[:, output] = beside - rise / self._target.n - found.values[:, output]
+            trusted[output] = trust(refitted, rest[:, 0], kernel, data.values[:, output], self._masks)
+        by_trend = np.sqrt(trusted) * moved[None]  # an error that the process knows nothing of
+        deviations = np.concatenate([found.deviations, by_trend]) if moved.any() else found.deviations
+        return (
+            replace(found, values=found.values + trusted * moved, deviations=deviations),
+            np.zeros_like(moved),
+            beta,
+        )
 
     def _saturating(self) -> dict[int, Saturating]:
         """Return a trend for each output that may have one."""

@@ -40,10 +40,19 @@ class Need:
 def room_for(
     train: Callable[[int], object], draw: Callable[[int], object], device: torch.device, asked: int | None, most: Room
 ) -> Room:
-    """Return how many to handle at once: as many as asked for or, on a GPU, as many as fit; never more than `most`.
+    """Return how many to handle at once: as many as asked for or, on a GPU, as many as fit.
 
-    `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU, the memory of both is
-    measured.
+    Args:
+        train: Trains this many adapters for one step; called on a GPU only, to measure its memory.
+        draw: Draws this many short trajectories; called on a GPU only.
+        device: The device of the model.
+        asked: Adapters at once that the user asked for; None: 64 on a CPU, as many as fit on a GPU.
+        most: Limits of both, which are never exceeded.
+
+    Raises:
+        ValueError: `asked` is below 1.
+        MemoryError: The GPU has no room for as many as were asked for, or for one.
+
     """
     check_asked(asked)
     if device.type != "cuda":
@@ -61,13 +70,41 @@ def check_asked(asked: int | None) -> None:
 def fit_on_gpu(
     what: str, run: Callable[[int], object], few: int, device: torch.device, asked: int | None, most: int
 ) -> int:
-    """Return how many to handle at once on a GPU, from the memory of `run(few)` and `run(2 * few)`."""
+    """Return how many to handle at once on a GPU, from the memory of `run(few)` and `run(2 * few)`.
+
+    Args:
+        what: What is counted, in the plural, for the error.
+        run: Handles so many at once.
+        few: Number that is tried first.
+        device: A CUDA device.
+        asked: Number that the user asked for; None: as many as fit.
+        most: Number that is never exceeded.
+
+    Raises:
+        MemoryError: As many as were asked for, or a single one, do not fit.
+
+    """
     free = int(USABLE * free_memory(device))
     return fit(what, measure(what, run, few, device), free, asked, most)
 
 
 def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
-    """Return how many to handle at once in `free` bytes; raise an error if as many as asked for do not fit."""
+    """Return how many to handle at once in `free` bytes.
+
+    >>> fit("adapters", Need(fixed=100, each=10), free=155, asked=None, most=4)
+    4
+
+    Args:
+        what: What is counted, in the plural, for the error.
+        need: Memory of a call.
+        free: Bytes that may be used.
+        asked: Number that the user asked for; None: as many as fit.
+        most: Number that is never exceeded.
+
+    Raises:
+        MemoryError: As many as were asked for, or a single one, do not fit.
+
+    """
     fitting = need.fitting(free)
     if fitting < 1 or (asked is not None and asked > fitting):
         wanted = asked or 1
@@ -82,6 +119,16 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
     """Measure the peak memory of `run(few)` and `run(2 * few)`, beyond what is already allocated.
 
     If twice as many do not fit, all memory of `few` counts as theirs, and none as fixed.
+
+    Args:
+        what: What is counted, in the plural, for the error.
+        run: Handles so many at once.
+        few: The smaller of the two numbers that are tried.
+        device: A CUDA device.
+
+    Raises:
+        MemoryError: Not even `few` fit.
+
     """
     free = free_memory(device)
     peaks: list[int] = []

@@ -14,6 +14,7 @@ from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.adapters.layers import AdaptedModel, adapt
 from fgsv.utilities.adapters.memory import Room, room_for
 from fgsv.utilities.adapters.plan import n_steps
+from fgsv.utilities.adapters.stacks import check_settings, in_stacks
 from fgsv.utilities.adapters.training import AdamW, Course
 from fgsv.utilities.adapters.training import fine_tune as train_adapters
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
@@ -47,13 +48,7 @@ class Settings:
     same for every coalition."""
 
     def __post_init__(self) -> None:
-        for name in ("rank", "batch", "epochs", "denoising_steps", "trajectories"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
-        if self.schedule not in ("constant", "linear"):
-            raise ValueError(f"schedule must be constant or linear, got {self.schedule!r}")
+        check_settings(self, ("rank", "batch", "epochs", "denoising_steps", "trajectories"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +68,18 @@ class TrainingData:
 
     @classmethod
     def of(cls, model: DiffusionModel, latents: torch.Tensor, prompts: list[str], settings: Settings) -> TrainingData:
-        """Embed the prompts and draw the noise, on the CPU, so that it is the same on every device."""
+        """Embed the prompts and draw the noise, on the CPU, so that it is the same on every device.
+
+        Args:
+            model: Embeds the prompts; everything moves to its device.
+            latents: (n, C, H, W) encoded images.
+            prompts: (n) the prompt of each image; equal ones are embedded once.
+            settings: The epochs, each with its own noise, and the seed.
+
+        Raises:
+            ValueError: There are more images than prompts, or fewer.
+
+        """
         if len(latents) != len(prompts):
             raise ValueError(f"{len(latents)} images but {len(prompts)} prompts: expected one for each image")
         distinct = list(dict.fromkeys(prompts))
@@ -98,11 +104,23 @@ def fine_tune(
     *,
     record: bool | None = None,
 ) -> torch.Tensor:
-    """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights.
+    """Train one adapter for each coalition, all at once.
 
     Takes epochs * ceil(s / batch) steps, s the size of the largest coalition. In an epoch, members come in the order
     of one permutation of all players, and noise depends on (epoch, player): coalitions that share members are trained
-    on them in the same order with the same noise. `record`: whether steps are recorded; default: on a GPU.
+    on them in the same order with the same noise.
+
+    Args:
+        model: The model whose scheduler says how noise is added and what is predicted.
+        adapted: Its UNet with P weights in an adapter.
+        data: The players' images and prompts.
+        masks: (B, n) coalitions.
+        settings: How a coalition is fine-tuned.
+        record: Whether steps are recorded as CUDA graphs. Default: on a GPU.
+
+    Returns:
+        (B, P) weights.
+
     """
     rng = np.random.default_rng(settings.seed)
     orders = np.stack([rng.permutation(masks.shape[1]) for _ in range(settings.epochs)])
@@ -113,16 +131,24 @@ def fine_tune(
     texts = data.texts.to(adapted.dtype)
 
     def inputs(who: torch.Tensor, epoch: torch.Tensor, valid: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        latents, noise, timesteps = data.latents[who], data.noise[epoch, who], data.timesteps[epoch, who]
+        latents = data.latents[who]
+        noise = data.noise[epoch, who]
+        timesteps = data.timesteps[epoch, who]
         signal = products[timesteps].sqrt()[:, None, None, None]
         spread = (1 - products[timesteps]).sqrt()[:, None, None, None]
         target = {"epsilon": noise, "v_prediction": signal * noise - spread * latents, "sample": latents}[predicts]
         noisy = (signal * latents + spread * noise).to(adapted.dtype)
         return noisy, timesteps, texts[data.text[who]], target, valid
 
-    record = adapted.device.type == "cuda" if record is None else record
-    optimiser, losses = AdamW(settings.learning_rate), partial(denoising_losses, adapted.model)
-    return train_adapters(adapted, masks, course, optimiser, losses, inputs, record=record)
+    return train_adapters(
+        adapted,
+        masks,
+        course,
+        AdamW(settings.learning_rate),
+        partial(denoising_losses, adapted.model),
+        inputs,
+        record=adapted.device.type == "cuda" if record is None else record,
+    )
 
 
 def denoising_losses(
@@ -135,8 +161,14 @@ def denoising_losses(
 ) -> torch.Tensor:
     """Return the (width,) mean squared errors of the adapters bound to a UNet, each over its own valid samples.
 
-    `valid` is (width, b), `noisy` and `target` are (width * b, C, H, W), `timesteps` is (width * b,) and `prompts`
-    (width * b, tokens, d).
+    Args:
+        unet: With a stack of `width` adapters bound to it.
+        noisy: (width * b, C, H, W) latents with noise, those of one adapter next to each other.
+        timesteps: (width * b,) how noisy they are.
+        prompts: (width * b, tokens, d) text embeddings.
+        target: (width * b, C, H, W) what the UNet should predict.
+        valid: (width, b) whether a sample counts.
+
     """
     predicted = unet(noisy, timesteps, encoder_hidden_states=prompts).sample
     dtype = torch.promote_types(predicted.dtype, torch.float32)
@@ -214,38 +246,41 @@ class DiffusionGame:
     def __call__(self, masks: ArrayLike) -> Floats:
         """Return (m, q) log-likelihoods of (m, n) coalitions."""
         coalitions = as_masks(masks, self.n_players)
-        values = np.empty((len(coalitions), len(self.outputs)))
-        # sorted by size, so that coalitions trained at once take about equally many steps
-        order = np.argsort(-coalitions.sum(axis=1), kind="stable")
-        for start in range(0, len(order), self.room.adapters):
-            rows = order[start : start + self.room.adapters]
-            values[rows] = self._evaluate(coalitions[rows])
-        return values
+        return in_stacks(coalitions, self._evaluate, self.room.adapters, len(self.outputs))
 
     def adapters(self, masks: Masks) -> torch.Tensor:
         """Train and return the (B, P) adapters of (B, n) coalitions."""
         return fine_tune(self.model, self.adapted, self.data, masks, self.settings)
 
     def generate(self, weights: torch.Tensor | None, count: int, seed: int) -> torch.Tensor:
-        """Return (q, count, C, H, W) latents of new images for each query, with one adapter, (P,), or none."""
+        """Return latents of new images.
+
+        Args:
+            weights: (P,) an adapter; None: the model without one.
+            count: Images for each query.
+            seed: Seed of the trajectories' noise.
+
+        Returns:
+            (q, count, C, H, W).
+
+        """
         noise = self._draw_noise(count, seed)
-        means = self._trajectories(None if weights is None else weights[None], noise, count)
-        return means[0]
+        return self._trajectories(None if weights is None else weights[None], noise, count)[0]
 
     def _draw_noise(self, count: int, seed: int) -> Noise:
         """Draw the noise of `count` trajectories for each query."""
-        n, steps = len(self.outputs) * count, self.settings.denoising_steps
-        return Noise.draw(n, steps, self.model.latent_shape, seed, self.adapted.device)
+        steps = self.settings.denoising_steps
+        return Noise.draw(len(self.outputs) * count, steps, self.model.latent_shape, seed, self.adapted.device)
 
     def _evaluate(self, masks: Masks) -> Floats:
         weights = self.adapters(masks)
         at_once = max(1, self.room.trajectories // len(self._noise.start))
-        scores = [self._score(weights[i : i + at_once]) for i in range(0, len(weights), at_once)]
+        means = (
+            self._trajectories(weights[i : i + at_once], self._noise, self.settings.trajectories)
+            for i in range(0, len(weights), at_once)
+        )
+        scores = [log_likelihood(each, self.generated, self.process.last_variance) for each in means]
         return torch.cat(scores).cpu().numpy()
-
-    def _score(self, weights: torch.Tensor) -> torch.Tensor:
-        means = self._trajectories(weights, self._noise, self.settings.trajectories)
-        return log_likelihood(means, self.generated, self.process.last_variance)
 
     def _trajectories(self, weights: torch.Tensor | None, noise: Noise, count: int) -> torch.Tensor:
         """Return the (B, q, count, C, H, W) means of x_0, computed in as many pieces as memory requires."""

@@ -7,6 +7,12 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from fgsv.types import Floats, Ints
+
+Domains = Mapping[str, Sequence[tuple[str, str]]]
+"""Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
 WORD = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
     r"|\w+|[^\w\s]"
@@ -66,6 +72,30 @@ def read_tests(tests: Any) -> dict[str, list[tuple[str, str]]]:
             raise ValueError(f"domain {domain!r} has no test texts: leave it out")
         found[str(domain)] = [(str(prompt), str(answer)) for prompt, answer in pairs]
     return found
+
+
+def check_per(per: str) -> None:
+    """Raise an error for a unit of log-likelihoods that is neither a token nor a byte."""
+    if per not in ("token", "byte"):
+        raise ValueError(f"per must be 'token' or 'byte', got {per!r}")
+
+
+def divisors(n_tokens: Ints, domains: Domains, per: str) -> Floats:
+    """Return (q,) what turns the log-likelihoods of domains into means per token, or into minus the bits per byte.
+
+    >>> divisors(np.array([2]), {"news": [("", "It rained.")]}, "byte").round(4).tolist()
+    [6.9315]
+
+    Args:
+        n_tokens: (q,) tokens, or words, of the answers of each domain.
+        domains: The test texts; the bytes are those of their answers.
+        per: "token" or "byte".
+
+    """
+    if per == "token":
+        return n_tokens.astype(float)
+    texts = [[answer.encode("utf-8", "surrogatepass") for _, answer in pairs] for pairs in domains.values()]
+    return np.log(2) * np.array([sum(map(len, each)) for each in texts], dtype=float)
 
 
 def _kind(found: Any) -> str:

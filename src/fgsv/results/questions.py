@@ -1,10 +1,9 @@
-"""Answers: the shares of one run by several scores and slices of the test rows, with their joint error."""
+"""Questions: the shares of one run by several scores and slices of the test rows, with their joint error."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,8 @@ from fgsv.valuation import Valuation
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """Shares by Q questions; the first is the score on which payments are based.
+class SharesByQuestion:
+    """Shares by Q questions, of which the first is the score that payments are based on.
 
     The questions are outputs of the same trainings, so the errors of their shares are correlated.
     """
@@ -28,19 +27,37 @@ class Answers:
     """(K, Q, Q): covariances of the errors of each group's shares, due to the run and to training seeds."""
     freedom: float
 
+    def __post_init__(self) -> None:
+        n_questions = len(self.questions)
+        n_groups = self.shares.shape[-1]
+        shapes = (self.totals.shape, self.shares.shape, self.covariances.shape)
+        if shapes != ((n_questions,), (n_questions, n_groups), (n_groups, n_questions, n_questions)):
+            raise ValueError("the shares by question disagree about the number of questions or groups")
+
     @classmethod
-    def of(cls, raw: Valuation, first: Valuation, metric: str, also: Sequence[str]) -> Answers:
-        """Return the answers of a valuation whose last outputs are the further questions; `first` is the score's."""
+    def of(cls, raw: Valuation, first: Valuation, metric: str, also: Sequence[str]) -> SharesByQuestion:
+        """Return the shares by the score and by further questions.
+
+        Args:
+            raw: The valuation of all outputs, of which the last are the further questions.
+            first: The valuation of the score that payments are based on.
+            metric: The name of this score.
+            also: The names of the further questions.
+
+        Returns:
+            Their shares, that of `metric` first.
+
+        """
         others = [raw.combined(row) for row in np.eye(len(raw.outputs or ()))[-len(also) :]]
         return cls._joined([first, *others], (metric, *also))
 
     @classmethod
-    def of_one(cls, valuation: Valuation, question: str) -> Answers:
-        """Return the only answer of a valuation."""
+    def of_one(cls, valuation: Valuation, question: str) -> SharesByQuestion:
+        """Return the shares of a valuation by its only question."""
         return cls._joined([valuation], (question,))
 
     @classmethod
-    def _joined(cls, each: Sequence[Valuation], questions: tuple[str, ...]) -> Answers:
+    def _joined(cls, each: Sequence[Valuation], questions: tuple[str, ...]) -> SharesByQuestion:
         n_groups = each[0].partition.n_groups
         totals = np.array([float(one.total) for one in each])
         shares = np.stack([one.shares() if one.total > 0 else np.full(n_groups, np.nan) for one in each])
@@ -54,30 +71,6 @@ class Answers:
         noise = each[0].seed_noise
         freedom = min(each[0].degrees_of_freedom, *(() if noise is None else noise.freedom), np.inf)
         return cls(questions, totals, shares, covariances, freedom)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return {
-            "questions": list(self.questions),
-            "totals": self.totals.tolist(),
-            "shares": [None if np.isnan(row).any() else row.tolist() for row in self.shares],
-            "covariances": self.covariances.tolist() if np.isfinite(self.covariances).all() else None,
-            "freedom": None if np.isinf(self.freedom) else self.freedom,
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Answers:
-        """Read what `to_dict` returned."""
-        questions, totals = tuple(map(str, document["questions"])), np.array(document["totals"], dtype=float)
-        given, freedom = document["covariances"], document["freedom"]
-        rows = document["shares"] if given is None else [given]  # by no question need there be shares
-        width = max((len(row) for row in rows if row is not None), default=0)
-        shares = np.array([[np.nan] * width if row is None else row for row in document["shares"]], dtype=float)
-        shape = width, len(questions), len(questions)
-        covariances = np.full(shape, np.nan) if given is None else np.array(given, dtype=float)
-        if covariances.shape != shape or shares.shape != (len(questions), width) or totals.shape != (len(questions),):
-            raise ValueError("the answers disagree about the number of questions or groups")
-        return cls(questions, totals, shares, covariances, np.inf if freedom is None else float(freedom))
 
 
 def _deviations(valuation: Valuation) -> Floats | None:

@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.data import Data, take_rows
 from fgsv.utilities.outputs import Output, worth_of_nothing
-from fgsv.utilities.scores import Predictions
+from fgsv.utilities.scores import Predictions, class_weights
 
 
 class FoldsError(ValueError):
@@ -50,7 +50,9 @@ class WithoutFolds:
         """Return the scores of an output without each fold, or raise an error if one of them is unknown."""
         if output.each_point:
             raise FoldsError("single test points have no folds")
-        fold, truth, score = folds if output.rows is None else folds[output.rows], output.truth, output.score
+        fold = folds if output.rows is None else folds[output.rows]
+        truth = output.truth
+        score = output.score
         kept = tuple(fold != number for number in range(int(folds.max()) + 1))
         needs_classes = output.n_classes > 0 and (score is None or score.name.startswith("roc_auc"))
         for number, some in enumerate(kept):
@@ -64,7 +66,7 @@ class WithoutFolds:
         if score is not None and score.name == "r2":
             scale = scale / np.array([truth[some].var() for some in kept])
         if score is not None and score.name == "balanced_accuracy":
-            scale = np.stack([_by_class(truth, some, output.n_classes) for some in kept], axis=1)
+            scale = np.stack([some * class_weights(truth, some, output.n_classes) for some in kept], axis=1)
         return cls(output, kept, 1.0 - np.stack(kept, axis=1), scale)
 
     def worth_of_nothing(self, data: Data) -> Floats:
@@ -78,7 +80,9 @@ class WithoutFolds:
 
     def measure(self, predictions: Predictions) -> Floats:
         """Return (m, K): the scores of m models."""
-        output, score, truth = self.output, self.output.score, self.output.truth
+        output = self.output
+        score = output.score
+        truth = output.truth
         if score is None:
             return np.stack([self._scored(model) for model in predictions.estimators])
         predicted = getattr(predictions, score.need)
@@ -101,7 +105,8 @@ class WithoutFolds:
 
     def _scored(self, model: Any) -> Floats:
         """Return (K,) of a scorer; one of scikit-learn sees predictions that are made once for all test rows."""
-        scorer, X_test = self.output.scorer, self.output.X_test
+        scorer = self.output.scorer
+        X_test = self.output.X_test
         remembers = hasattr(scorer, "_score_func") and hasattr(scorer, "_response_method")
         answers: dict[str, NDArray[Any]] = {}
         scores = []
@@ -109,12 +114,6 @@ class WithoutFolds:
             seen = _Remembering(model, X_test, some, answers) if remembers else model
             scores.append(scorer(seen, take_rows(X_test, np.flatnonzero(some)), self.output.truth[some]))
         return np.array(scores, dtype=float)
-
-
-def _by_class(truth: NDArray[Any], kept: Masks, n_classes: int) -> Floats:
-    """Return (t,): what each test row counts in the balanced accuracy on the kept ones."""
-    counts = np.bincount(truth[kept], minlength=n_classes)
-    return np.asarray(kept / (np.maximum(counts, 1) * np.count_nonzero(counts))[truth])
 
 
 def _areas(ranks: Floats, positive: Masks, within: Floats) -> Floats:
@@ -142,7 +141,10 @@ class _Remembering:
     """A fitted model that looks up what it predicts for some of the test rows; everything else is its own."""
 
     def __init__(self, model: Any, X_test: Any, kept: Masks, answers: dict[str, NDArray[Any]]) -> None:
-        self._model, self._X_test, self._kept, self._answers = model, X_test, kept, answers
+        self._model = model
+        self._X_test = X_test
+        self._kept = kept
+        self._answers = answers
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_model"):
