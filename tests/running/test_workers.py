@@ -153,26 +153,19 @@ RAY = """
 
     ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
     register_ray()
-"""
-RUNS = {
-    "checks": """
-    with joblib.parallel_config(backend="ray"):
-        check_backend()
-    """,
-    "one GPU": """
     with joblib.parallel_config(backend="ray", ray_remote_args={"num_gpus": 1, "num_cpus": 0}):
         fgsv.value(test_workers.Alone(sys.argv[2]), stderr=0.06, budget=3000, batch_size=8)
-    """,
-}
+        check_backend()
+    ray.shutdown()
+"""
 
 
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-def test_ray(run, tmp_path):
+def test_ray(tmp_path):
+    """With one GPU for each evaluation, batches wait for it, and its worker keeps the game."""
     pytest.importorskip("ray")
     # in a process of its own: Ray changes joblib's pools for all that comes after it
     environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    script = textwrap.dedent(RAY) + textwrap.dedent(run)
-    command = [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path)]
+    command = [sys.executable, "-c", textwrap.dedent(RAY), str(Path(__file__).parent), str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
 
