@@ -153,8 +153,9 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks answers", description=__doc__)
     parser.add_argument("--players", type=int, nargs="+", default=list(SIZES), help="numbers of players")
-    parser.add_argument("--games", type=int, default=50, help="games of each number of players")
+    parser.add_argument("--games", type=int, default=40, help="games of each number of players")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--attacks", action="store_true", help="what publishers can try, instead")
     parser.add_argument("--gpu", action="store_true", help="time answers a second on a GPU instead")
     parser.add_argument("--small", action="store_true", help="with --gpu: a tiny model, on a CPU")
     parser.add_argument("--answers", type=int, default=20, help="with --gpu: answers that are timed")
@@ -165,6 +166,12 @@ def main() -> None:
         from benchmarks.answers_months import months, pooled
 
         print((pooled if read.pooled else months)(read.jobs).round(4).to_string(index=False))
+        return
+    if read.attacks:
+        from benchmarks.answer_attacks import table as attacks
+
+        print("points that an attack adds to the attacker's share, on average; and the most that it moved another's")
+        print(attacks().round(2).to_string(index=False))
         return
     if read.gpu:
         from benchmarks.answer_speed import measured

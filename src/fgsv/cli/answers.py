@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from fgsv.cli import config
-from fgsv.cli.documents import results_only
 from fgsv.cli.options import Function, Json, command
+from fgsv.cli.printing import results_only
 from fgsv.cli.values import finish
 
 ROYALTIES = Function("answers/royalties.py:royalties")
-READ = Function("answers/reading.py:read_answers", only="fee")
+READ = Function("answers/reading.py:read_answers", only="fee", optional="fee")
 VALUE = Function("answers/valuing.py:value", only="duplicates least")
 
 

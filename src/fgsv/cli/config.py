@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from fgsv.cli.sections import in_sections, in_words
+from fgsv.cli.help_texts import in_sections, in_words
 
 NOT_IN_FILES = {"config", "save-config", "help", "help-all", "force", "json"}
 """What is said of one call of a command."""
@@ -45,7 +45,7 @@ def read(context: typer.Context, path: Path | None) -> None:
 def check_place(context: typer.Context) -> None:
     """Raise an error if the file for the options of a command exists."""
     path = context.params["save_config"]
-    if path is not None and path.exists():
+    if path is not None and Path(path).exists():
         raise FileExistsError(f"{path} already exists: remove it, or give --save-config another name")
 
 
@@ -68,7 +68,7 @@ def save(context: typer.Context) -> None:
             given, value = was_given(context, each.name), context.params[each.name]
             lines += textwrap.wrap(each.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
             lines += [f"{'' if given else '# '}{name} = {kind if value is None else _toml(value)}", ""]
-    write_whole(path, "\n".join(lines))
+    write_whole(Path(path), "\n".join(lines))
 
 
 def _options(context: typer.Context) -> list[Any]:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgsv.cli import config
-from fgsv.cli.documents import print_json, results_only
 from fgsv.cli.options import ForceFile, Function, Json, command
+from fgsv.cli.printing import print_json, results_only
 from fgsv.words import level
 
 if TYPE_CHECKING:
     from fgsv.data.dataset import Dataset
     from fgsv.results import Result
 
-OPEN_TABLE = Function("data/table.py:open_table")
-OPEN_TEXT = Function("data/texts.py:open_text", chosen_by="text")
+OPEN_TABLE = Function("data/table.py:open_table", optional="target")
+OPEN_TEXT = Function("data/texts.py:open_text", optional="text", chosen_by="text")
 TERMS = Function("payout/splitting.py:split", only="currency clip floor cap pay_anyway")
 VALUE_DATA = Function("pipeline/pipeline.py:value_data")
 LIMITS = Function("pipeline/pipeline.py:value_data", only="budget precision max_seconds")
