@@ -2,7 +2,7 @@
 
 Coverage games: facts stand in sentences, each mention is worth less than the one before, and a few facts hold most of
 the worth. Players are eight documents, or 10 to 60 sentences of them. `--attacks` prints what publishers can try, and
-`--gpu` measures answers a second.
+`--gpu` measures answers a second. `--pooled` and `--months` are about answers that are added up.
 """
 
 from __future__ import annotations
@@ -159,7 +159,14 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="time answers a second on a GPU instead")
     parser.add_argument("--small", action="store_true", help="with --gpu: a tiny model, on a CPU")
     parser.add_argument("--answers", type=int, default=20, help="with --gpu: answers that are timed")
+    parser.add_argument("--pooled", action="store_true", help="bias of shares that are added up over 1,000 answers")
+    parser.add_argument("--months", action="store_true", help="intervals of the royalties of 500 months")
     read = parser.parse_args()
+    if read.pooled or read.months:
+        from benchmarks.answers_months import months, pooled
+
+        print((pooled if read.pooled else months)(read.jobs).round(4).to_string(index=False))
+        return
     if read.attacks:
         from benchmarks.answer_attacks import table as attacks
 

@@ -11,6 +11,7 @@ from .pieces import Pieces as Pieces
 from .reading import AnswerError as AnswerError
 from .reading import Reading as Reading
 from .reading import read_answers as read_answers
+from .royalties import royalties as royalties
 from .scorers import Scorer as Scorer
 from .servers import VLLM as VLLM
 from .servers import ServerError as ServerError

@@ -25,9 +25,9 @@ import typer
 import fgsv
 from fgsv.cli import ledger, results, seals, values
 from fgsv.cli.demo import demo
-from fgsv.cli.documents import echo, print_json
+from fgsv.cli.help_texts import App
 from fgsv.cli.options import Json
-from fgsv.cli.sections import App
+from fgsv.cli.printing import echo, print_json
 from fgsv.signals import ENDINGS
 from fgsv.words import in_command
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from fgsv.cli.sections import in_sections, in_words
+from fgsv.cli.help_texts import in_sections, in_words
 
 NOT_IN_FILES = {"config", "save-config", "help", "help-all", "force", "json"}
 """What is said of one call of a command."""
