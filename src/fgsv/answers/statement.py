@@ -121,7 +121,8 @@ def _events(each: Valued, confidence: float) -> Iterator[dict[str, Any]]:
     """Yield an event of Content Telemetry 0.1 for each passage, with what it earned of the answer."""
     owned, stands, of_passage = _places(each)
     by_passage = owned[:, of_passage] * stands / np.maximum(stands @ np.equal.outer(of_passage, of_passage), 1)
-    session = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{each.answer.id}\0{each.answer.digest}"))
+    session, _, turn = str(each.answer.id).rpartition("/")
+    session = session or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{each.answer.id}\0{each.answer.digest}"))
     rows = _table(each, confidence, by_passage).to_dict("records")
     for passage, row in zip(each.answer.passages, rows, strict=True):
         numbers = {"share": row["share"], "low": row["share_low"], "high": row["share_high"]}
@@ -134,7 +135,7 @@ def _events(each: Valued, confidence: float) -> Iterator[dict[str, Any]]:
         event = {
             "type": "content_grounded",
             "timestamp": now(),
-            "turn_id": each.answer.id,
+            "turn_id": turn,
             "content_url": passage.url,
             "content_id": passage.document,
             "license_ref": passage.licence,

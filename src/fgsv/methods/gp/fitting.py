@@ -20,7 +20,6 @@ BLOCKS = 8
 """Blocks, at the most, over which parameters are averaged."""
 STEPS, STEPS_CAUTIOUS = 20, 12
 """Of the search; and while evaluations are fewer than twice the parameters, where more would follow chance."""
-
 FARTHEST = 3.0
 """Standard deviations of the prior that common parameters of several games may move."""
 
@@ -91,7 +90,7 @@ def fitted_together(runs: Sequence[tuple[Masks, Floats]]) -> tuple[float, ...]:
         return sum(fit for fit, _ in fits) - (len(fits) - 1) * 0.5 * float(off @ off), gradient
 
     bounds = np.outer(deviations, (-FARTHEST, FARTHEST))
-    found = minimize(together, np.zeros(COMMON), jac=True, bounds=bounds, options={"maxiter": STEPS_FIRST})
+    found = minimize(together, np.zeros(COMMON), jac=True, bounds=bounds, options={"maxiter": STEPS})
     return tuple(found.x.tolist())
 
 
