@@ -216,7 +216,21 @@ def split(
 
 
 def pay(terms: Terms, valuation: Valuation, confidence: float) -> Payout:
-    """Return the payout of a valuation by terms."""
+    """Return the payout of a valuation by terms: what `Terms.split` and `split` do.
+
+    Args:
+        terms: What to split, and how.
+        valuation: The values of the groups.
+        confidence: Confidence level of the intervals.
+
+    Returns:
+        The payments with their intervals.
+
+    Raises:
+        PayoutRefused: There are objections, and the terms do not say `pay_anyway`.
+        ValueError: The terms cannot be met, or there is nothing to share.
+
+    """
     check_valuation(valuation)
     amounts, currency, unit = terms.check(valuation.partition.n_groups, valuation.outputs), terms.currency, terms.unit
     whole = sum(amounts, Decimal(0))
