@@ -21,6 +21,7 @@ from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted
 from fgsv.game import GameError, as_game
 from fgsv.methods import Enumeration, Task, as_method, for_task
+from fgsv.running.bar import pace
 from fgsv.running.first_cost import LONG, PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
@@ -329,8 +330,16 @@ class Watcher:
     def planned(self, plan: Plan | None) -> None:
         """Receive the plan; None if there are no shares."""
 
-    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
-        """Receive the valuation so far, the half-width of its widest share, and the evaluations expected in total."""
+    def after_round(self, valuation: Valuation, half_width: float, expected: int | None, pace: str) -> None:
+        """Receive the state of the run.
+
+        Args:
+            valuation: The valuation so far.
+            half_width: The half-width of its widest share; NaN if there are no shares.
+            expected: Evaluations expected in total, if that can be said.
+            pace: Evaluations a second and busy workers, in words.
+
+        """
 
     def audit_begins(self, n_evaluations: int, seconds: float) -> None:
         """Receive how many evaluations the audit takes at most, and about how many seconds."""
@@ -503,7 +512,8 @@ def value_with_plan(
                 announced = True
                 watcher.planned(None if shown is None else shown.foresee(limits, payable, offer))
             expected = shown.expected(limits) if announced and shown is not None else limits.budget
-            watcher.after_round(valuation, half_width, expected)
+            how_fast = pace(access.evaluator, valuation.n_evaluations, watch.seconds)
+            watcher.after_round(valuation, half_width, expected, how_fast)
     except KeyboardInterrupt:
         if valuation is None or not valuation.is_estimate:
             raise
