@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, partialmethod
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -65,9 +65,6 @@ PARTS: dict[str, Part] = {
     "a rate for each player": partial(patch.object, fitting, "prior", _equal_rates),
     "a part of its own for each utility": partial(patch.object, Kernel, "own", _no_own),
     "sizes drawn by r(s)": partial(patch.object, Sampler, "law", _blind_law),
-    "draws divided among sizes": partial(
-        patch.object, Sampler, "draw", partialmethod(Sampler.draw_independently, ends=False)
-    ),
     "ends first": partial(patch.object, estimator, "ENDS_FIRST", 0),
     "choice": partial(patch.object, estimator, "CHOSEN", (0, 0, 0)),
     "saturating trend": partial(patch.object, estimator, "saturating", lambda *given: None),

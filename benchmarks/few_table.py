@@ -169,13 +169,13 @@ def markdown(pairs: list[Pair], unbiased: list[Pair], before: list[dict[str, Any
 def summaries(ours: list[dict[str, Any]], before: list[dict[str, Any]]) -> str:
     """Return a table in Markdown: for each budget errors and widths over those before, coverage and time."""
     lines = [
-        "| evaluations | games | over before | worst | players held | lowest | groups held | width | ms |",
+        "| evaluations | games | over before | worst | players held | lowest | groups held | width | ms (most) |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for budget in sorted({each["budget"] for each in ours}):
         some = [each for each in ours if each["budget"] == budget]
         errors, widths = ([(over(each, before, what), each["game"]) for each in some] for what in ("error", "width"))
-        lowest = min(some, key=lambda each: each["players"])
+        lowest, slowest = min(some, key=lambda each: each["players"]), max(some, key=lambda each: each["ms"])
         cells = [
             str(len(some)),
             _mean_known(errors),
@@ -184,7 +184,7 @@ def summaries(ours: list[dict[str, Any]], before: list[dict[str, Any]]) -> str:
             f"{lowest['players']:.1%} {lowest['game']}",
             f"{np.mean([each['groups'] for each in some]):.1%}",
             _mean_known(widths),
-            f"{np.mean([each['ms'] for each in some]):.1f}",
+            f"{np.mean([each['ms'] for each in some]):.1f} ({slowest['ms']:.1f} {slowest['game']})",
         ]
         lines.append(f"| {budget:,} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +76,33 @@ def value(
         (('North', 'South'), [0.5, 0.5])
 
     """
-    game = game_of(
-        answer, scorer, cut=cut, duplicates=duplicates, target=target, prompt=prompt, fingerprint=fingerprint
-    )
+    how = {"cut": cut, "duplicates": duplicates, "target": target, "prompt": prompt, "fingerprint": fingerprint}
+    with opened(answer, scorer, least=least, ledger=ledger, n_jobs=n_jobs, on_error=on_error, **how) as opening:
+        evaluator, pieces = opening
+        if unbiased:
+            options["unbiased"] = True
+        return run.value(evaluator, pieces.partition, budget=budget, **options)
+
+
+@contextmanager
+def opened(
+    answer: Answer | Pieces,
+    scorer: Scorer | Judge,
+    *,
+    least: float | None = None,
+    ledger: str | Path | Ledger | None = None,
+    n_jobs: int | None = None,
+    on_error: str | float = "raise",
+    **how: Any,
+) -> Iterator[tuple[Evaluator, Pieces]]:
+    """Open the game of an answer, or raise `NothingToShare`; `how` are arguments of `game_of`."""
+    game = game_of(answer, scorer, **how)
     function = game.function
     assert isinstance(function, Likelihood | Judged)
-    if unbiased:
-        options["unbiased"] = True
     with Evaluator(game, ledger=ledger, n_jobs=n_jobs, on_error=on_error) as evaluator:
         ends = evaluator.ends()
         rise = float(ends[1, 0] - ends[0, 0])
         threshold = max(NOISES * function.noise, 0.0 if least is None else least)
         if not rise > threshold:
             raise NothingToShare(rise, threshold)
-        return run.value(evaluator, function.pieces.partition, budget=budget, **options)
+        yield evaluator, function.pieces

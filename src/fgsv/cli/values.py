@@ -42,7 +42,7 @@ def open_data(context: typer.Context, files: list[Path], given: Mapping[str, Any
     from fgsv.data.folders import TEXT
 
     saved = context.params["save_config"]
-    if saved is not None and saved.exists():
+    if saved is not None and Path(saved).exists():
         raise FileExistsError(f"{saved} already exists: remove it, or give --save-config another name")
     target, text = given.get("target"), given.get("text")
     if target is None and text is None and len(files) == 1 and files[0].is_dir():
@@ -61,7 +61,7 @@ def open_data(context: typer.Context, files: list[Path], given: Mapping[str, Any
         opens = fgsv.open_table if text is None else fgsv.open_text
         data = opens(files, **function.of(given) | ({} if text is None else {"text": text}))
     if saved is not None:
-        config.save(context, saved)
+        config.save(context, Path(saved))
     return data
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.evaluation.queue import OutOfTime
 from fgsv.game import message_of
 from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose, RecordedStart
 from fgsv.methods import Draws
@@ -19,6 +18,10 @@ from fgsv.valuation.file import statement, to_document
 
 _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint", "on_error")
 """The settings of a run that its draws depend on; the fingerprint tells a game from its views."""
+
+
+class OutOfTime(TimeoutError):
+    """The deadline of an evaluator passed before everything was evaluated."""
 
 
 class Recorder:

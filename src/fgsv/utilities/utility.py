@@ -321,9 +321,9 @@ def utility(
         training_seeds: "fresh": every `random_state` of the model becomes a hash of `seed` and of the rows' contents,
             so that every coalition is trained with a seed of its own, and U is still a function of the coalition. A
             run then trains some coalitions again, and its intervals hold for the expected score over seeds.
-        folds: (t,) the fold of each test row, from 0 (`fgsv.data.folds.folds_of` draws them). The scores without each
-            fold are further outputs, from which a run knows the error of the test rows; without them its intervals
-            hold the Monte Carlo error only.
+        folds: How many random folds the test rows have, such as 10, or (t,) the fold of each, from 0. The scores
+            without each fold are further outputs, from which a run knows the error of the test rows; without them its
+            intervals hold the Monte Carlo error only.
         weights: Weights of the scores whose sum a precision, and the folds, refer to. Default: every score.
 
     Raises:
@@ -364,7 +364,7 @@ def build(
     scored, outputs = read_scoring(kind, data, given.scoring, given.per_test_point, given.empty)
     learner, reason, content = choose(model, data, scored, given.seed)
     weights = None if given.weights is None else tuple(map(float, given.weights))
-    folds = None if given.folds is None else read_folds(given.folds, len(data.y_test))
+    folds = None if given.folds is None else read_folds(given.folds, data)
     without: tuple[WithoutFolds, ...] = ()
     if folds is not None:
         aimed_at = [output for place, output in enumerate(scored) if weights is None or weights[place]]

@@ -129,11 +129,8 @@ class GPEstimator:
             chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, self._costs, among)
         law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
         count = wanted - len(first) - len(chosen)
-        if self._method.unbiased:
-            ends = n <= ENDS_FIRST and done >= ENDS_AFTER
-            some, expected = self._sampler.draw_independently(law, count, rng, ends=ends)
-        else:
-            some, expected = self._sampler.draw(law, count, rng)
+        ends = self._method.unbiased and n <= ENDS_FIRST and done >= ENDS_AFTER
+        some, expected = self._sampler.draw(law, count, rng, ends=ends)
         masks = np.concatenate([first, chosen, some])
         before, self._all_masks = self._all_masks, np.concatenate([self._all_masks, self._widened(masks)])
 
@@ -154,7 +151,7 @@ class GPEstimator:
     def _kernel_of_draws(self, recorded: Mapping[str, Any] | None) -> Kernel:
         """Return the kernel that decides the next draws; the recorded one, if it differs by rounding alone."""
         at = _fits_until(self.needs)[-1]
-        if not at and not self.n_known:
+        if self._method.parameters is not None or (not at and not self.n_known):
             return prior_kernel(self._target, self._masks.shape[1])
         kernel, beta = self._fit(self.needs)
         if recorded is not None:
@@ -222,6 +219,8 @@ class GPEstimator:
             some = evenly(len(rows), BLOCK)
             of_game = values[some, self._stated]
             beta[:, self._stated] = regressed(features[some], of_game, precision(kernel, masks[some]))
+        if self._method.parameters is not None:
+            return prior_kernel(self._target, self._masks.shape[1], self._method.parameters), beta
         return fitted(kernel, masks, (values - features @ beta)[:, self._stated]), beta
 
     def _above_line(self) -> Floats:
@@ -297,7 +296,7 @@ class GPEstimator:
         """Return the same for C, whose parameters are fitted to other draws than those they correct."""
         unknown = evaluated.unknown[np.minimum(data.sizes(), self._target.n)]
         used = data.drawn & (unknown > 0)
-        count = 4 if self.n_evaluations <= FOLDED else 2
+        count = 1 if self._method.parameters is not None else 4 if self.n_evaluations <= FOLDED else 2
         folds = np.where(used, np.cumsum(used) % count, NO_FOLD)
         fits = [self._fit(self.n_evaluations, fold, folds) for fold in range(count)]
         values = [data.values - self._features @ beta for _, beta in fits]
