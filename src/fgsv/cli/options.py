@@ -40,6 +40,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "confidence": {"read": parsers.a_confidence},
     "data": {"kind": list[Path]},
     "empty": {"kind": list[str], "read": parsers.numbers},
+    "fee": {"kind": str},
     "floor": {"kind": str},
     "game": {"kind": str},
     "limits": PYTHON_ONLY,
