@@ -23,6 +23,7 @@ NAMES = (
         "chosen",
     ),
     "busy",
+    "answers",
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from fgsv.packages import optional
 from fgsv.utilities.adapters.layers import adapt
 from fgsv.utilities.adapters.training import AdamW, Training
-from fgsv.utilities.diffusion.game import TARGETS, denoising_losses
+from fgsv.utilities.diffusion.fine_tuning import TARGETS, denoising_losses
 
 BATCH, LATENT = 4, 32
 MODELS: dict[str, dict[str, Any]] = {

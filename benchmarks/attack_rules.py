@@ -20,7 +20,7 @@ SPACES = ("rows", "model")
 THRESHOLDS = (0.1, 0.25, 0.4, 0.6, 0.8)
 """Look-alikes are closer than this, in medians of the distance to the nearest neighbour."""
 AUDIT = ("rows", "audit")
-"""The detector of `fgsv audit`."""
+"""The detector of `fgsv value --audit`."""
 
 
 def detectors(thresholds: tuple[float, ...] = THRESHOLDS) -> list[tuple[str, str]]:

@@ -1,5 +1,8 @@
 """How busy workers are: a game that sleeps, longer for larger coalitions, on four kinds of workers.
 
+    python -m benchmarks busy --workers 16 --kinds dask    # one line of the table
+    python -m benchmarks busy --joining                    # Dask: three workers join one after 4 s
+
 Busy is the time inside the game over the time of all workers, from when all of them are up to the end of the run.
 The ideal is the shortest time possible: the work divided by the workers, but no less than the longest evaluation.
 Processor seconds are those of this process, which draws, learns and records.
@@ -11,6 +14,7 @@ import argparse
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +31,8 @@ import fgsv
 N = 40
 SIZES = ((4, 64), (16, 256), (64, 512))
 KINDS = ("threads", "processes", "dask", "ray")
+BATCHES, BATCH_SECONDS, JOIN_SECONDS = 31, 1.2, 4.0
+"""Batches of the run that workers join, what each takes, and when three workers join one."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ def workers(kind: str, count: int) -> Iterator[None]:
         n_processes = min(count, 4)
         with (
             distributed.LocalCluster(
-                n_workers=n_processes, threads_per_worker=count // n_processes, dashboard_address=None
+                n_workers=n_processes, threads_per_worker=count // n_processes, dashboard_address=":0"
             ) as cluster,
             distributed.Client(cluster),
             joblib.parallel_config(backend="dask"),
@@ -96,6 +102,26 @@ def measured(kind: str, count: int, budget: int, seconds: float, per_member: flo
     return {"busy": work / count / wall, "wall": wall, "ideal": ideal, "own": own, "evaluated": len(asleep)}
 
 
+def joined(first: int, later: int) -> float:
+    """Return the seconds of a run that begins with some Dask workers and has `later` more after four seconds."""
+    import distributed
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        distributed.LocalCluster(n_workers=first, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        fgsv.value(Sleeping(f"{folder}/first", 0.0, 0.0), budget=32)
+        sleeping = Sleeping(f"{folder}/log", BATCH_SECONDS / 2, 0.0, independent_rows=False)
+        game = fgsv.Game(sleeping, N, batch_size=2)
+        if later:
+            threading.Timer(JOIN_SECONDS, cluster.scale, (first + later,)).start()
+        started = time.monotonic()
+        fgsv.value(game, budget=2 * BATCHES)
+        return time.monotonic() - started
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks busy", description=__doc__)
@@ -103,8 +129,14 @@ def main() -> None:
     parser.add_argument("--workers", nargs="+", type=int, default=[count for count, _ in SIZES])
     parser.add_argument("--seconds", type=float, default=0.5, help="of every evaluation")
     parser.add_argument("--per-member", type=float, default=0.05, help="seconds for each member of the coalition")
+    parser.add_argument("--joining", action="store_true", help="one worker, four, and three that join one after 4 s")
     asked = parser.parse_args()
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a cluster's workers cannot import the benchmarks
+    if asked.joining:
+        for first, later in ((1, 0), (4, 0), (1, 3)):
+            words = f"{first} Dask workers, {later} more after {JOIN_SECONDS:g} s"
+            print(f"{words}: {BATCHES} batches in {joined(first, later):.1f} s", flush=True)
+        return
     print("| workers | evaluations | busy | wall clock, s | ideal, s | own processor, s | evaluated |")
     print("|---|---|---|---|---|---|---|")
     for count, budget in SIZES:

@@ -13,7 +13,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.options import parsed
-from fgsv.data.test_rows import chosen
+from fgsv.data.choice import chosen
 
 
 def files() -> dict[str, pd.DataFrame]:

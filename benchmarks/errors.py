@@ -22,9 +22,9 @@ from benchmarks.options import parsed
 from fgsv.data.folds import folds_of
 from fgsv.methods.enumeration import everything
 from fgsv.types import Floats, Ints, Masks
-from fgsv.utilities.folds import WithoutFolds
 from fgsv.utilities.outputs import Output
 from fgsv.utilities.scores import SCORES, Predictions
+from fgsv.utilities.without_folds import WithoutFolds
 
 K = 8
 POOL = 20_000

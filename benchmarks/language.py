@@ -24,7 +24,7 @@ from benchmarks.adapters import matrix_rate, operations, seconds_per_call
 from fgsv.packages import optional
 from fgsv.utilities.adapters.layers import adapt
 from fgsv.utilities.adapters.training import AdamW, Training
-from fgsv.utilities.language.model import Compiled, Network, use_plain_attention
+from fgsv.utilities.language.network import Compiled, Network, use_plain_attention
 
 BATCH = 4
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj")

@@ -37,7 +37,7 @@ def make(folder: Path) -> dict[str, Floats]:
         from experiments.code import SMALL, base_model, texts_of
         from experiments.sources import installed_projects
         from experiments.training import choose_device
-        from fgsv.utilities.language.network import fine_tuned
+        from fgsv.utilities.language.fine_tuning import fine_tuned
         from fgsv.utilities.language.word_counts import ngram
 
         scale = replace(SMALL, projects=2, pieces=PIECES)

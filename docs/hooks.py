@@ -73,7 +73,9 @@ def reference() -> str:
 
 def _sections(command: Any, name: str, of_value: set[str]) -> Iterator[str]:
     """Yield the Markdown of a command and those below it; `of_value` collects the rows of `fgsv value`."""
-    from fgsv.cli.sections import in_sections
+    from typer import Context
+
+    from fgsv.cli.help_texts import in_sections, in_words
 
     subcommands = getattr(command, "commands", {})
     for sub in subcommands.values():
@@ -84,6 +86,16 @@ def _sections(command: Any, name: str, of_value: set[str]) -> Iterator[str]:
     yield f"## {name}\n\n{words.strip()}\n"
     if example:
         yield f"```sh\n{' '.join(example.split())}\n```\n"
+
+    def row(parameter: Any) -> str:
+        [written, _] = parameter.get_help_record(Context(command)) or (parameter.name.upper(), "")
+        default = "required" if parameter.required else parameter.default
+        if isinstance(default, (list, tuple)):
+            default = ",".join(map(str, default))
+        nothing = default is None or default is False or default in ("", ())  # a default of 0 is shown
+        cells = [f"`{in_words(written)}`", parameter.help, "" if nothing or callable(default) else f"`{default}`"]
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
     arguments = [
         parameter for parameter in command.params if parameter.param_type_name == "argument" and not parameter.hidden
     ]
@@ -91,13 +103,13 @@ def _sections(command: Any, name: str, of_value: set[str]) -> Iterator[str]:
     titles = [title for title in sections if len(sections) > 1]
     sections[next(iter(sections))][:0] = arguments
     if titles and of_value:
-        same = {title: [each for each in sections[title] if _row(each) in of_value] for title in titles}
+        same = {title: [each for each in sections[title] if row(each) in of_value] for title in titles}
         names = [f"- {title}: {', '.join(map(_names, each))}" for title, each in same.items() if each]
         yield "\n".join(["Options as for [`fgsv value`](#fgsv-value):", "", *names, ""])
         others = [each for title in titles for each in sections[title] if each not in same[title]]
         sections, titles = ({"": others} if others else {}), []
     for title, parameters in sections.items():
-        rows = [_row(parameter) for parameter in parameters]
+        rows = [row(parameter) for parameter in parameters]
         if titles:
             yield f"**{title}**\n"
         yield "\n".join(["| option | meaning | default |", "|---|---|---|", *rows, ""])
@@ -109,15 +121,6 @@ def _names(parameter: Any) -> str:
     if parameter.opts[0][0] != "-":
         return f"`{parameter.name}`"
     return ", ".join(f"`{name}`" for name in parameter.opts)
-
-
-def _row(parameter: Any) -> str:
-    default = "required" if parameter.required else parameter.default
-    if isinstance(default, (list, tuple)):
-        default = ",".join(map(str, default))
-    nothing = default is None or default is False or default in ("", ())  # a default of 0 is shown
-    shown = "" if nothing or callable(default) else f"`{default}`"
-    return f"| {_names(parameter)} | {(parameter.help or '').replace('|', ' or ')} | {shown} |"
 
 
 if __name__ == "__main__":

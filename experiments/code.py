@@ -22,7 +22,7 @@ from experiments.records import find_or_make, say
 from experiments.royalties import four_scenarios, report
 from experiments.sources import Project, installed_projects, standard_library
 from experiments.training import choose_device
-from fgsv.utilities.language.network import fine_tuned
+from fgsv.utilities.language.fine_tuning import fine_tuned
 
 SPARE_TOKENS = 8
 """A piece of text is so much shorter than its sequences: cut and read again, it may have a few tokens more."""

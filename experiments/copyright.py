@@ -26,7 +26,7 @@ from experiments.royalties import four_scenarios, report
 from experiments.training import choose_device
 from fgsv.types import Images
 from fgsv.utilities.adapters.layers import adapt, merge
-from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
+from fgsv.utilities.diffusion.fine_tuning import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
 from fgsv.utilities.diffusion.model import DiffusionModel, load_model
 
 SPLIT = ("google", "sprite")
@@ -187,7 +187,7 @@ def make_game(out: Path, scale: Scale, model: DiffusionModel, players: Logos, ad
 
     generated = torch.as_tensor(np.load(find_or_make(out / "generated.npy", game.fingerprint, generate)))
     game = DiffusionGame(*arguments, generated, scale.settings, adapters_at_once=adapters)
-    say(f"{game.room.adapters} adapters and {game.room.trajectories} trajectories at once")
+    say(f"{game.adapters_at_once} adapters and {game.trajectories_at_once} trajectories at once")
     return game
 
 

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from experiments.training import minimise, mixed_precision, shuffled
-from fgsv.utilities.language.model import use_plain_attention
+from fgsv.utilities.language.network import use_plain_attention
 
 
 @dataclass(frozen=True)

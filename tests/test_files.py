@@ -64,7 +64,10 @@ def test_every_kind_of_field_comes_back_bit_for_bit():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"end": {"reason": "bored", "detail": ""}}, "'end.reason' cannot be read.*'bored' is not a valid Reason"),
+        (
+            {"end": {"reason": "bored", "detail": "", "n_unused": 0}},
+            "'end.reason' cannot be read.*'bored' is not a valid Reason",
+        ),
         ({"end": {"reason": "time"}}, "lacks the field 'end.detail'"),
         ({"inner": [{"money": "1", "on_error": []}]}, "'inner.on_error' cannot be read"),
         ({"inner": [{"money": "much", "on_error": 1}]}, "'inner.money' cannot be read"),

@@ -20,8 +20,7 @@ from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.workers import Workers
 from fgsv.results import Result, compare_results
 from fgsv.running import bar, first_cost
-from fgsv.running.stopping import MaxSeconds
-from fgsv.running.targets import Precision
+from fgsv.running.stopping import MaxSeconds, Precision
 from fgsv.valuation.display import Section
 
 HOSTILE = "<script>alert('1 & 2')</script>"

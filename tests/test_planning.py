@@ -3,21 +3,31 @@
 import re
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import fgsv
 from fgsv.cli.console import describe
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.planning import PILOT_STARTED, Limits, Plan, offer_of_units, plan_table, value_with_plan
+from fgsv.running.stopping import LOOKS
 from fgsv.valuation import Reason
 
 
 def watched(game, limits, watch):
     with Evaluator(as_game(game)) as evaluator:
         return value_with_plan(evaluator, None, limits, watch, shown_as=lambda valuation: valuation)
+
+
+def test_a_watcher_is_told_how_fast_a_run_is_and_how_many_workers_are_busy():
+    watch = Watch()
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        watched(fgsv.games.SumOfUnanimity(24), Limits(budget=100), watch)
+    assert re.fullmatch(r"[\de+.]+ evaluations a second, [0-3] of 3 workers busy", watch.pace)
 
 
 class Watch:
@@ -27,8 +37,9 @@ class Watch:
     def planned(self, plan):
         self.plans.append(plan)
 
-    def after_round(self, valuation, half_width, expected):
+    def after_round(self, valuation, half_width, expected, pace):
         self.rounds.append((valuation.n_evaluations, valuation.is_estimate, expected))
+        self.pace = pace
 
 
 class Interrupted:
@@ -94,7 +105,9 @@ def test_a_plan_expects_the_evaluations_that_show_what_is_rare():
     found = fgsv.plan(game, groups, pilot=512)
     precision = found.half_width  # errors are small enough already
     taken = fgsv.value(game, groups, precision=precision).n_evaluations
-    assert 512 < 3 / precision <= found.evaluations_for(precision) <= taken < 1.25 * found.evaluations_for(precision)
+    expected = found.evaluations_for(precision)
+    assert 512 < 3 / precision <= expected <= taken
+    assert taken < LOOKS * (1 + 1 / 8) * expected  # targets are checked that often, after rounds of an eighth
     assert replace(found, n_known=200).evaluations_for(precision) == found.evaluations_for(precision) - 200
     assert fgsv.plan(game, ["all"] * 64, pilot=100).evaluations_for(precision) == 100
 
@@ -165,9 +178,10 @@ def test_a_plan_of_several_outputs_speaks_of_each():
 
     labels = [i % 4 for i in range(40)]
     both = fgsv.plan(fgsv.Game(game, 40, outputs=("a", "b")), labels, pilot=200)
+    pilot = fgsv.value(fgsv.Game(game, 40, outputs=("a", "b")), labels, budget=200)
     for column, name in enumerate(("a", "b")):
-        alone = fgsv.plan(lambda masks, column=column: game(masks)[:, column], labels, pilot=200)
-        assert both.by_output[name] == pytest.approx(alone.half_width, rel=0.5)
+        widest = norm.ppf(0.975) * pilot.stderr[:, column].max() / pilot.total[column]
+        assert both.by_output[name] == pytest.approx(widest)
         assert both.to_frame()[f"half_width_{name}"][0] == pytest.approx(
             both.by_output[name] * np.sqrt(both.n_evaluations / 1000)
         )
@@ -276,6 +290,9 @@ def test_what_a_run_will_not_reach_is_foreseen_with_what_would():
     assert asked == [(0.001, pytest.approx(12_800))]
     (words,) = found.foresee(Limits(budget=5000, precision=0.01)).foreseen
     assert "but ends after about 5,000" in words
+    assert "nothing will be paid" not in words
+    (words,) = found.foresee(Limits(budget=5000, precision=0.01), payable=0.1).foreseen
+    assert "but ends after about 5,000, with ± 5.06%, so nothing will be paid" in words
 
 
 def test_a_payout_that_will_be_refused_is_foreseen():

@@ -272,7 +272,7 @@ def test_verdicts_and_refusals_are_documents():
     assert decode(Verdict, encode(found)) == found
     with pytest.raises(PayoutRefused) as error:
         split(with_test_rows(with_error([8, 1, 1], 0.3), 20.0, 0.0), 100)
-    for again in (PayoutRefused.from_dict(error.value.to_dict()), pickle.loads(pickle.dumps(error.value))):
+    for again in (decode(PayoutRefused, encode(error.value)), pickle.loads(pickle.dumps(error.value))):
         assert (str(again), again.objections) == (str(error.value), error.value.objections)
 
 

@@ -200,7 +200,7 @@ def examine(case: Case, folder: Path) -> Found:
     expect("value again", "value", path, *options, "--budget", BUDGET, "--seed", 1, "--out", other)
     worth = 2 if not known else 0  # without anything to share, these say so
     expect("plan", "plan", path, *options, "--pilot", 200, fine=(worth,))
-    audit = ["audit", path, *options, "--budget", BUDGET, "--max-time", "20s", "--json"]
+    audit = ["value", path, "--audit", *options, "--budget", BUDGET, "--max-time", "20s", "--json"]
     if "--shared-units" in options:  # an audit needs one provider for each player
         audit += ["--shared-units", "split"]
     expect("audit", *audit, fine=(worth,))
@@ -211,7 +211,7 @@ def examine(case: Case, folder: Path) -> Found:
     expect("sensitivity", "sensitivity", saved, other / "valuation.json", fine=(worth,))
     expect("verify", "verify", saved, "--ledger", ledger)
     expect("ledger", "ledger", "show", ledger)
-    expect("seal", "seal", path, *options, "--budget", BUDGET, "--out", folder / f"{case.name}.seal")
+    expect("seal", "seal", "make", path, *options, "--budget", BUDGET, "--out", folder / f"{case.name}.seal")
     for model in case.models:
         expect(f"model {model}", "value", path, *options, "--model", model, "--budget", BUDGET_OF_MODELS)
     found.seconds = time.monotonic() - start

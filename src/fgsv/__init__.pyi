@@ -1,5 +1,6 @@
 # The public names and where they live: type checkers read them here, and so does __init__.py when it is imported.
 
+from . import answers as answers
 from . import audit as audit
 from . import federated as federated
 from . import games as games
@@ -9,6 +10,7 @@ from . import pipeline as pipeline
 from . import plots as plots
 from . import report as report
 from . import results as results
+from . import testing as testing
 from . import verification as verification
 from .data.table import open_table as open_table
 from .data.texts import open_text as open_text

@@ -154,7 +154,7 @@ def encode(given: Any) -> Any:
 
     >>> from fgsv.valuation.end import End, Reason
     >>> encode(End(Reason.BUDGET, "budget of 100 reached"))
-    {'reason': 'budget', 'detail': 'budget of 100 reached'}
+    {'reason': 'budget', 'detail': 'budget of 100 reached', 'n_unused': 0}
 
     Enumerations are their values, money and paths are texts, as is anything of another type, such as a date.
     """

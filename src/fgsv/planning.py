@@ -21,10 +21,11 @@ from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted
 from fgsv.game import GameError, as_game
 from fgsv.methods import Enumeration, Task, as_method, for_task
+from fgsv.running.bar import pace
 from fgsv.running.first_cost import LONG, PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
-from fgsv.running.targets import RULE_OF_THREE
+from fgsv.running.stopping import RULE_OF_THREE
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
@@ -197,6 +198,8 @@ class Plan:
             takes += f" for ± {percent(target)}"
             if needed > n_evaluations:
                 takes += f", but ends after about {n_evaluations:,}, with ± {percent(reached)}"
+                if payable is not None and not said:
+                    takes += ", so nothing will be paid"
             late = needed > n_evaluations or seconds > LONG
             sooner = offer(target, seconds) if offer is not None and late else ""
             if sooner or needed > n_evaluations:
@@ -327,8 +330,16 @@ class Watcher:
     def planned(self, plan: Plan | None) -> None:
         """Receive the plan; None if there are no shares."""
 
-    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
-        """Receive the valuation so far, the half-width of its widest share, and the evaluations expected in total."""
+    def after_round(self, valuation: Valuation, half_width: float, expected: int | None, pace: str) -> None:
+        """Receive the state of the run.
+
+        Args:
+            valuation: The valuation so far.
+            half_width: The half-width of its widest share; NaN if there are no shares.
+            expected: Evaluations expected in total, if that can be said.
+            pace: Evaluations a second and busy workers, in words.
+
+        """
 
     def audit_begins(self, n_evaluations: int, seconds: float) -> None:
         """Receive how many evaluations the audit takes at most, and about how many seconds."""
@@ -415,7 +426,29 @@ def plan_table(
 ) -> Plan:
     """Run a pilot on a table and predict what precision costs, for the score on all its test rows.
 
-    The pilot ends where a run with these `limits` would: looking back from a longer one, all would seem cheaper.
+    Args:
+        table: What `fgsv.open_table` or `fgsv.open_text` returns.
+        limits: Where the pilot ends at the latest: looking back from a longer one, all would seem cheaper.
+        pilot: Evaluations in the pilot.
+        confidence: Confidence level of all intervals.
+        seed: Random seed: same seed, same result.
+        n_jobs: Number of workers; -1 for one per core.
+        ledger: File that records every evaluation, so that none is repeated.
+        start: Ledger of an earlier run, or several, with which the data was opened, too.
+
+    Returns:
+        Half-widths and minutes for several budgets, and what is foreseen of a run with these limits.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or all the data together is worth no more than none.
+
+    Examples:
+        >>> import fgsv, pandas as pd
+        >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["n", "s"] * 20})
+        >>> found = plan_table(fgsv.open_table(rows, group="provider", target="y"), pilot=100)
+        >>> found.n_evaluations
+        100
+
     """
     from fgsv.data.dataset import check_dataset  # here: a plan of a game needs no tables
 
@@ -479,7 +512,8 @@ def value_with_plan(
                 announced = True
                 watcher.planned(None if shown is None else shown.foresee(limits, payable, offer))
             expected = shown.expected(limits) if announced and shown is not None else limits.budget
-            watcher.after_round(valuation, half_width, expected)
+            how_fast = pace(access.evaluator, valuation.n_evaluations, watch.seconds)
+            watcher.after_round(valuation, half_width, expected, how_fast)
     except KeyboardInterrupt:
         if valuation is None or not valuation.is_estimate:
             raise

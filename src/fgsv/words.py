@@ -23,9 +23,12 @@ NOT_PRINTABLE = re.compile(
 OPTIONS = {
     "max_seconds": "--max-time",
     "n_jobs": "--jobs",
+    "n_records": "--records",
     "players": "--player",
     "providers": "--provider",
     "text_missing": "--target-missing",
+    "with_values": "--no-values",
+    "without": "--no-without",
 }
 """Options of commands that are not named like the parameter in Python."""
 

@@ -18,7 +18,7 @@ from fgsv.audit import (
     shell_companies,
     table_audit,
 )
-from fgsv.data.test_rows import contents_with_target
+from fgsv.data.choice import contents_with_target
 from fgsv.payout import Terms
 
 PAIRS = ["provider", "other", "exact", "near"]

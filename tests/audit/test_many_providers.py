@@ -47,13 +47,6 @@ def test_a_budget_for_all_measures_all(many):
     assert (table["gain_high"] > 0).all()  # the root is concave: splitting pays
 
 
-def test_an_old_audit_has_no_sample(many):
-    game, groups = many
-    document = audit(game, fgsv.value(game, groups, budget=200)).to_dict()
-    del document["sample"]
-    assert Audit.from_dict(document).sample is None
-
-
 class Recording(Watcher):
     def __init__(self):
         self.announced, self.done, self.cost = None, 0, None
@@ -73,7 +66,7 @@ class Pensive(Recording):
 
     pondered = 0.0
 
-    def after_round(self, valuation, half_width, expected):
+    def after_round(self, valuation, half_width, expected, pace):
         time.sleep(0.1)
         self.pondered += 0.1
 

@@ -14,7 +14,7 @@ from fgsv.audit import AuditPlan, audit_table, find_copies, find_passages, table
 from fgsv.data.players import ranks_of
 from fgsv.data.reading import TableError, TableFile
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.game import as_game
 
 PAIRS = ["provider", "other", "exact", "near"]
@@ -159,8 +159,12 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
     section = next(each for each in found.tables if each.title == "What copying earns")
     assert section.columns == ("group", "share as it is", "first provider keeps", "providers co-own", "precedence")
     truth = differences(table, plan.copies, valuation)
+    shares = dict(zip(valuation.names, valuation.shares(), strict=True))
+    names = [row[0] for row in section.rows]
+    assert names == sorted(names, key=lambda name: -shares[name])
+    by_name = {row[0]: row for row in section.rows}
     for remedy, column in zip(truth, range(2, 5), strict=True):
-        shown = [row[column] for row in section.rows]
+        shown = [by_name[name][column] for name in valuation.names]
         assert shown == [f"{share:+.2%} ± 0.00%" for share in truth[remedy]]
     assert found.n_evaluations <= plan.most(valuation)
     assert found.spent["what copying earns"] <= 4 * 2**11

@@ -87,10 +87,20 @@ def learning(tmp_path):
 def audited(tmp_path, learning):
     """Return a command that audits a small table with the counted model, which fits every set but the empty one.
 
-    The options of the audit are the last four words.
+    The options of the audit are the last five words.
     """
     path = tmp_path / "small.csv"
     frame = providers(40).query("provider != 'west'")
     frame.assign(y=2 * frame["a"] + frame["b"]).to_csv(path, index=False)
-    options = ["--metric", "neg_mean_squared_error", "--budget", 100, "--parts", "2", "--audit-budget", 1000]
-    return ["audit", path, *COLUMNS, "--model", learning.model, *options]
+    options = [
+        "--metric",
+        "neg_mean_squared_error",
+        "--budget",
+        100,
+        "--audit",
+        "--parts",
+        "2",
+        "--audit-budget",
+        1000,
+    ]
+    return ["value", path, *COLUMNS, "--model", learning.model, *options]

@@ -1,4 +1,4 @@
-"""The command `fgsv audit`: what it says, and that it keeps to its budget."""
+"""The command `fgsv value --audit`: what it says, and that it keeps to its budget."""
 
 import json
 
@@ -12,7 +12,7 @@ from fgsv.evaluation import batch
 
 def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
     options = ["--budget", 200, "--payout", 100, "--pay-anyway", "--clip", "--parts", "2,4"]
-    code, text, notes = fgsv_command("audit", train, *COLUMNS, *options, "--json")
+    code, text, notes = fgsv_command("value", train, "--audit", *COLUMNS, *options, "--json")
     assert code == 0, notes
     found = json.loads(text)["audit"]
     assert {row["group"] for row in found["attacks"]} == {"north", "south", "east", "west"}
@@ -44,27 +44,28 @@ def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_pat
     ask = batch.ask
     monkeypatch.setattr(batch, "ask", lambda game, sets: asked.append(len(sets)) or ask(game, sets))
     columns = ["--group", "provider", "--target", "y", "--ignore", "site" if unit else "site,patient", *unit]
-    command = ["audit", tmp_path / "t.csv", *columns, "--test-by", "fold", "--budget", 400, "--json"]
+    command = ["value", tmp_path / "t.csv", "--audit", *columns, "--test-by", "fold", "--budget", 400, "--json"]
     code, text, notes = fgsv_command(*command, "--audit-budget", 2300)
     assert code == 0, notes
     document = json.loads(text)
-    beside = document["n_evaluations"] + document["without"]["n_evaluations"]
+    beside = document["n_evaluations"] + 2 * len(document["without"]["scores"])
     assert document["audit"]["n_evaluations"] == sum(asked) - beside <= 2300
     assert document["audit"]["spent"]["what copying earns"] > 200
     remedies = next(table for table in document["audit"]["tables"] if table["title"] == "What copying earns")
-    assert [row[0] for row in remedies["rows"]] == ["north", "south", "east", "west"]
+    by_share = sorted(document["groupings"]["provider"], key=lambda row: -row["share"])
+    assert [row[0] for row in remedies["rows"]] == [row["group"] for row in by_share]
     if unit:
         assert any("units consist entirely of copies" in words for words in document["audit"]["tables"][0]["words"])
 
 
 def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, tmp_path, monkeypatch):
     monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
-    code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
+    code, _, notes = fgsv_command("value", train, "--audit", *COLUMNS, "--audit-budget", 1000)
     assert (code, "4 groups needs at least 1830" in notes, "raise --audit-budget" in notes) == (2, True, True), notes
-    code, _, notes = fgsv_command("audit", train, *COLUMNS, "--parts", "two")
+    code, _, notes = fgsv_command("value", train, "--audit", *COLUMNS, "--parts", "two")
     assert (code, "'--parts': must be like 2,3,5" in notes) == (2, True), notes
     providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)
-    code, _, notes = fgsv_command("audit", tmp_path / "w.csv", *COLUMNS, "--metric", "accuracy")
+    code, _, notes = fgsv_command("value", tmp_path / "w.csv", "--audit", *COLUMNS, "--metric", "accuracy")
     assert (code, "nothing to share" in notes) == (2, True), notes
 
 
@@ -73,7 +74,7 @@ def test_registration_times_say_whose_a_copied_row_is(fgsv_command, tmp_path):
     copied = frame[frame["provider"] == "north"].head(5).assign(provider="east", when="2025-03-02")
     path = tmp_path / "t.csv"
     pd.concat([copied, frame]).to_csv(path, index=False)  # the copies come first in the file
-    command = ["audit", path, *COLUMNS, "--budget", 200, "--parts", "2", "--json", "--registered"]
+    command = ["value", path, "--audit", *COLUMNS, "--budget", 200, "--parts", "2", "--json", "--registered"]
     code, text, notes = fgsv_command(*command, "when")
     assert code == 0, notes
     document = json.loads(text)

@@ -33,7 +33,7 @@ def test_workers_change_nothing_in_an_audit(fgsv_command, audited, tmp_path, wit
 
 
 def test_a_number_for_failures_holds_in_the_audit(fgsv_command, audited, learning):
-    assert fgsv_command("value", *audited[1:-4])[0] == 0  # without the options of the audit
+    assert fgsv_command("value", *audited[1:-5])[0] == 0  # without the options of the audit
     of_run = learning.fits
     learning.order(fail_after=2 * of_run)
     code, text, notes = fgsv_command(*audited, "--json")

@@ -64,7 +64,7 @@ def test_limits_of_a_plan_are_checked_before_its_pilot(fgsv_command, train, monk
     [
         ("value", "--currency EUR", "--payout"),
         ("value", "--clip", "--payout"),
-        ("audit", "--floor 3", "--payout"),
+        ("value", "--audit --floor 3", "--payout"),
         ("value", "--cap 3", "--payout"),
         ("value", "--pay-anyway", "--payout"),
         ("value", "--audit-budget 100", "--audit"),
@@ -76,7 +76,7 @@ def test_limits_of_a_plan_are_checked_before_its_pilot(fgsv_command, train, monk
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused_before_a_file_is_opened(fgsv_command, command, options, needed):
-    columns = ["--target", "y"] if command in ("value", "audit") else []
+    columns = ["--target", "y"] if command == "value" else []
     code, _, notes = fgsv_command(*command.split(), "no-such-file", *columns, *options.split())
     ignored = next(word for word in reversed(options.split()) if word.startswith("--"))
     assert (code, f"{ignored} can only be used with {needed} " in notes) == (2, True), notes

@@ -1,8 +1,9 @@
-"""The command line as a whole: every command has an example, JSON and the options that it always had."""
+"""The command line as a whole: every command has an example, JSON, and help that says what the reference says."""
 
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -10,30 +11,7 @@ import typer
 import fgsv
 from fgsv.cli import command_line
 
-OF_TABLES = (
-    "--group --target --regroup --unit --test --test-fraction --test-by --monte-carlo-only --model --metric --task "
-    "--ignore --group-missing --refit-preprocessing --encoding --seed --budget --precision --max-time --confidence "
-    "--jobs --ledger --json"
-)
-OF_AUDITS = (
-    f"{OF_TABLES} --on-error --payout --currency --clip --floor --cap --audit-budget --parts --aggregate-only --out "
-    "--force"
-)
-OPTIONS_OF_0_1_0 = {
-    "value": f"{OF_AUDITS} --audit",
-    "audit": OF_AUDITS,
-    "plan": f"{OF_TABLES} --pilot",
-    "report": "--out --aggregate-only --force --json",
-    "compare": "--confidence --json",
-    "payout": "--amount --currency --clip --floor --cap --confidence --json",
-    "demo": "--out --budget --seed --force --json",
-    "version": "--json",
-    "verify": "--ledger --json",
-    "ledger show": "--json",
-    "ledger verify": "--game --sample --tolerance --seed --json",
-    "ledger merge": "--json",
-    "ledger export": "--json",
-}
+ROOT = Path(__file__).parents[2]
 
 
 def commands(group, prefix=()):
@@ -70,41 +48,70 @@ def test_every_command_prints_json():
     assert [name for name, words in found.items() if "--json" not in words] == []
 
 
-@pytest.mark.parametrize("command", OPTIONS_OF_0_1_0)
-def test_every_option_of_0_1_0_is_still_there(command):
-    assert set(OPTIONS_OF_0_1_0[command].split()) - options()[command] == set()
+def listed(text):
+    """Return the options in the sections of a help text."""
+    return re.findall(r"^  (--[a-z-]+)", re.split(r"^(?:Arguments|Options):$", text, maxsplit=1, flags=re.M)[1], re.M)
 
 
-def test_value_and_audit_list_the_same_options(fgsv_command):
-    listed = []
-    for command in ("value", "audit"):
-        code, text, _ = fgsv_command(command, "--help")
-        assert code == 0
-        listed.append(re.findall(r"^  (--[a-z-]+)", text.split("Arguments:")[1], re.MULTILINE))
-    assert listed[0] == listed[1]
-    assert set(listed[0]) == options()["value"] | {"--help"}
+LONG = ["value", "plan", "seal make", "ledger applies"]
 
 
-@pytest.mark.parametrize("command", ["value", "audit", "plan", "seal", "ledger applies"])
+@pytest.mark.parametrize("command", LONG)
 def test_long_help_has_sections_and_words_for_values(command, fgsv_command):
-    code, text, _ = fgsv_command(*command.split(), "--help")
+    code, text, _ = fgsv_command(*command.split(), "--help-all")
     assert code == 0
     titles = re.findall(r"^([A-Z][a-z ]+):$", text, re.MULTILINE)
     assert titles[:4] == ["Arguments", "Data", "Test rows", "Model and score"]
-    assert "Options" not in titles  # every option is in a section
+    assert "Options" not in titles
+    hidden = {"--seed", "--start"} if command == "seal make" else set()
+    assert set(listed(text)) == options()[command] - hidden | {"--help"}
     assert re.findall(r"list\[|<\w+|\{", text) == []
     assert {"--target COLUMN", "--test FILE", "FILE..."} <= set(re.findall(r"--t\w+ [A-Z]+|FILE\.\.\.", text))
 
 
+@pytest.mark.parametrize("command", LONG)
+def test_help_shows_the_options_that_people_need(command, fgsv_command):
+    code, text, _ = fgsv_command(*command.split(), "--help")
+    shown = listed(text)
+    assert (code, shown[-2:]) == (0, ["--help", "--help-all"])
+    assert len(shown) <= 25
+    assert {"--target", "--group", "--text", "--test", "--model", "--metric", "--unit-size"} <= set(shown)
+    assert {"--clip", "--encoding", "--on-error"} & set(shown) == set()
+
+
+def reference():
+    """Return the rows of docs/cli.md by command: each option with a word for its value, and what it means."""
+    found = {}
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("<!-- commands")[2]
+    for section in re.split(r"^## fgsv ", page, flags=re.MULTILINE)[1:]:
+        cells = re.findall(r"^\| `([^`]*)` \| (.*?) \| (?:`.*`)? ?\|$", section, re.MULTILINE)
+        rows = {written.split()[0]: (written, words) for written, words in cells}
+        same = re.findall(r"`(--[a-z-]+)`", "".join(re.findall(r"^- .*$", section, re.MULTILINE)))
+        rows |= {name: found["value"][name] for name in same}
+        found[section.partition("\n")[0]] = rows
+    return found
+
+
+@pytest.mark.parametrize("command", list(reference()))
+def test_help_says_what_the_reference_says(command, fgsv_command):
+    rows = reference()[command]
+    code, text, _ = fgsv_command(*command.split(), "--help-all" if "--help-all" in rows else "--help")
+    assert code == 0
+    said = " ".join(text.split())
+    for written, words in rows.values():
+        assert f"{written} {words}".replace("\\|", "|") in said
+    assert set(listed(text)) == {name for name in rows if name.startswith("--")} | {"--help"}
+
+
 def test_summaries_are_not_cut_off(fgsv_command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    for group in ((), ("ledger",)):
+    for group in ((), ("ledger",), ("seal",)):
         code, text, _ = fgsv_command(*group, "--help")
         assert (code, [line for line in text.split("Commands:")[1].splitlines() if "..." in line]) == (0, [])
 
 
 def test_seal_does_not_offer_what_it_refuses(fgsv_command):
-    offered = re.findall(r"^  (--[a-z-]+)", fgsv_command("seal", "--help")[1], re.MULTILINE)
+    offered = listed(fgsv_command("seal", "make", "--help-all")[1])
     assert {"--seed", "--start"} & set(offered) == set()
     assert {"--registered", "--split-seed"} <= set(offered)  # these decide what is sealed
 

@@ -64,5 +64,5 @@ def test_an_audit_that_is_killed_resumes(fgsv_command, audited, learning, tmp_pa
     assert fgsv_command(*audited, "--ledger", tmp_path / "other.db", "--out", tmp_path / "undisturbed")[0] == 0
     whole = learning.fits - before - again
     assert 100 < kept_evaluations < whole
-    assert again == whole + 2 - kept_evaluations  # the empty sets of the score and of its noise are not fitted
+    assert again == whole + 1 - kept_evaluations  # the empty set is not fitted
     assert undated(out) == undated(tmp_path / "undisturbed")

@@ -117,7 +117,7 @@ def test_in_a_command_the_same_error_names_an_option(
     assert (code, in_a_command in error) == (2, True), notes
     assert re.findall(rf"(?<![\w-]){re.escape(in_python)}", error) == []
     name = re.search(r"--[a-z-]+", in_a_command)[0]
-    assert f"\n  {name} " in fgsv_command("value", "--help")[1]
+    assert f"\n  {name} " in fgsv_command("value", "--help-all")[1]
     assert option("force", True) == "force=True"  # a command that has ended leaves Python as it was
 
 
@@ -148,7 +148,7 @@ def test_a_result_that_was_not_sealed_names_what_it_lacks(fgsv_command, folder):
     with pytest.raises(ValueError, match=r"not the result of a sealed run \(one with seal\)"):
         challenge("made", "run.db", random="4 2")
     words = ["--ledger", "run.db", "--random", "4 2", "--out", "proof.json"]
-    code, _, notes = fgsv_command("challenge", "made", *words)
+    code, _, notes = fgsv_command("seal", "challenge", "made", *words)
     assert (code, "not the result of a sealed run (one with --seal)" in notes) == (2, True), notes
 
 

@@ -40,7 +40,19 @@ def test_every_ignored_column_is_left_out(fgsv_command, with_ids, tmp_path):
 
 
 def test_the_audit_splits_into_every_number_of_parts(fgsv_command, with_ids):
-    command = ["audit", with_ids, "--group", "site", "--target", "y", "--ignore", "id,provider", "--budget", 100]
+    command = [
+        "value",
+        with_ids,
+        "--audit",
+        "--group",
+        "site",
+        "--target",
+        "y",
+        "--ignore",
+        "id,provider",
+        "--budget",
+        100,
+    ]
     command += ["--audit-budget", 3000, "--parts", "2", "--parts", "3", "--json"]
     code, text, notes = fgsv_command(*command)
     assert code == 0, notes

@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_written_is_said_so_before_the_work(fgsv_command, 
     commands = {
         ".html": ["report", tmp_path / "o", "--out"],
         ".csv": ["payout", tmp_path / "o", "--amount", 100, "--pay-anyway", "--out"],
-        ".json": ["seal", train, *COLUMNS, "--out"],
+        ".json": ["seal", "make", train, *COLUMNS, "--out"],
         ".parquet": ["ledger", "export", tmp_path / "run.db"],
     }
     for suffix, command in commands.items():
@@ -85,8 +85,8 @@ def test_another_file_in_place_of_a_result_is_not_printed(fgsv_command, train, t
     other = tmp_path / "run.db"
     other.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 400)
     seal = ["value", train, *COLUMNS, "--budget", 100, "--public", "1", "--seal"]
-    for command in (["report"], ["compare", tmp_path], ["check"], seal):
-        code, _, notes = fgsv_command(*command, other, *([tmp_path] if command == ["check"] else []))
+    for command in (["report"], ["compare", tmp_path], ["seal", "check"], seal):
+        code, _, notes = fgsv_command(*command, other, *([tmp_path] if command == ["seal", "check"] else []))
         assert code == 2
         assert len(notes.splitlines()[-1]) < 500, command
 

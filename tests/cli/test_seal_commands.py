@@ -1,4 +1,4 @@
-"""The commands seal, value --seal, challenge and check, from the first to the last, and their mistakes."""
+"""The commands of a sealed run, from the first to the last, and their mistakes."""
 
 import json
 
@@ -14,7 +14,9 @@ BUDGET = ["--budget", 120]
 def sealed(fgsv_command, train, tmp_path):
     """Seal and make a run of the table; return a folder with its files, and the commitment that was printed."""
     seal = tmp_path / "seal.json"
-    code, text, _ = fgsv_command("seal", train, *COLUMNS, *BUDGET, "--public-from", "the price", "--out", seal)
+    code, text, _ = fgsv_command(
+        "seal", "make", train, *COLUMNS, *BUDGET, "--public-from", "the price", "--out", seal
+    )
     assert code == 0
     commitment = text.splitlines()[0].removeprefix("commitment: ")
     options = ["--seal", seal, "--public", "1.0854", "--ledger", tmp_path / "run.db", "--json"]
@@ -27,30 +29,42 @@ def sealed(fgsv_command, train, tmp_path):
 def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
     folder, commitment = sealed
     saved, proof = folder / "result" / "valuation.json", folder / "proof.json"
-    made = ["challenge", saved, "--ledger", folder / "run.db", "--records", 20, "--random", "4 2 6", "--out", proof]
+    made = [
+        "seal",
+        "challenge",
+        saved,
+        "--ledger",
+        folder / "run.db",
+        "--records",
+        20,
+        "--random",
+        "4 2 6",
+        "--out",
+        proof,
+    ]
     code, text, _ = fgsv_command(*made)
     assert code == 0
     assert "22 records" in text
     assert fgsv_command(*made)[0] == 2  # it is there already
     known = ["--commitment", commitment, "--public", "1.0854", "--random", "4 2 6"]
-    code, text, _ = fgsv_command("check", proof, saved, *known)
+    code, text, _ = fgsv_command("seal", "check", proof, saved, *known)
     assert (code, text.splitlines()[-1]) == (0, "same")
-    code, text, _ = fgsv_command("check", proof, saved, train, *known)
+    code, text, _ = fgsv_command("seal", "check", proof, saved, train, *known)
     assert code == 0
     assert "these 22 records evaluated again: same" in text
     assert "if 1% of the records were forged, 20 evaluated again would show it with 18.2%" in text
     assert "there is no bound on how far forged records could move a share" in text
-    code, text, _ = fgsv_command("check", proof, saved, "--random", "1 2 3", "--json")
+    code, text, _ = fgsv_command("seal", "check", proof, saved, "--random", "1 2 3", "--json")
     assert code == 1
     assert [each["where"] for each in json.loads(text)["differences"]] == ["random"]
     assert "1.0854" in (folder / "result" / "report.html").read_text(encoding="utf-8")
     other = folder / "other.csv"
     providers(seed=1).to_csv(other, index=False)
-    code, _, notes = fgsv_command("check", proof, saved, other)
+    code, _, notes = fgsv_command("seal", "check", proof, saved, other)
     assert code == 2
     assert notes.splitlines()[-1].startswith("error: the seal does not fit: rows was sealed as 52")
-    assert fgsv_command("challenge", *made[1:-1], folder / "small.json", "--no-values")[0] == 0
-    code, text, _ = fgsv_command("check", folder / "small.json", saved)
+    assert fgsv_command(*made[:-1], folder / "small.json", "--no-values")[0] == 0
+    code, text, _ = fgsv_command("seal", "check", folder / "small.json", saved)
     assert code == 2
     assert "cannot tell whether the shares follow" in text
 
@@ -64,25 +78,25 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
         (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--public", "1", "--seed", 0], "--seed cannot"),
         (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "TRAIN", "--public", "1"], "is not a seal"),
         (["value", "TRAIN", *COLUMNS, "--budget", 99, "--seal", "SEAL", "--public", "1", "--ledger", "L"], "budget"),
-        (["seal", "TRAIN", *COLUMNS, "--seed", 1, "--out", "NEW"], "--seed cannot be sealed"),
-        (["seal", "TRAIN", *COLUMNS, "--out", "SEAL"], "already exists"),
+        (["seal", "make", "TRAIN", *COLUMNS, "--seed", 1, "--out", "NEW"], "--seed cannot be sealed"),
+        (["seal", "make", "TRAIN", *COLUMNS, "--out", "SEAL"], "already exists"),
         (
-            ["seal", "TRAIN", *COLUMNS, "--currency", "KWD", "--out", "NEW"],
+            ["seal", "make", "TRAIN", *COLUMNS, "--currency", "KWD", "--out", "NEW"],
             "--currency can only be used with --floor",
         ),
         (
-            ["seal", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"],
+            ["seal", "make", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"],
             "floor 1.234 is not a multiple of the smallest unit",
         ),
-        (["challenge", "TRAIN", "--ledger", "L", "--random", "x", "--out", "NEW"], "not a saved valuation"),
-        (["check", "TRAIN", "SEAL"], "is not a proof"),
-        (["check", "NEW", "SEAL"], "there is no proof at"),
-        (["check", "SEAL", "SEAL"], "is not a proof: it has no field 'values'"),
+        (["seal", "challenge", "TRAIN", "--ledger", "L", "--random", "x", "--out", "NEW"], "not a saved valuation"),
+        (["seal", "check", "TRAIN", "SEAL"], "is not a proof"),
+        (["seal", "check", "NEW", "SEAL"], "there is no proof at"),
+        (["seal", "check", "SEAL", "SEAL"], "is not a proof: it has no field 'values'"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, tmp_path, arguments, words):
     seal = tmp_path / "seal.json"
-    assert fgsv_command("seal", train, *COLUMNS, *BUDGET, "--out", seal)[0] == 0
+    assert fgsv_command("seal", "make", train, *COLUMNS, *BUDGET, "--out", seal)[0] == 0
     names = {"TRAIN": train, "SEAL": seal, "L": tmp_path / "run.db", "NEW": tmp_path / "new.json"}
     code, text, notes = fgsv_command(*[names.get(argument, argument) for argument in arguments])
     assert code == 2
@@ -117,6 +131,7 @@ def test_a_seal_warns_that_providers_know_the_split_seed(fgsv_command, train, tm
     words = "warning: providers who know the split seed (0) can choose their test rows: choose a large split seed"
     command = [
         "seal",
+        "make",
         train,
         *COLUMNS,
         *BUDGET,

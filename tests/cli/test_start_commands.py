@@ -8,7 +8,7 @@ import pytest
 from cli_cases import providers
 
 from fgsv.cli import main
-from fgsv.ledger.test_rows import beside
+from fgsv.ledger.kept_rows import beside
 
 COLUMNS = ["--group", "provider", "--target", "y", "--unit", "unit"]
 

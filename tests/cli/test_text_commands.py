@@ -104,7 +104,7 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
     copied = frame[(frame["publisher"] == "Field") & (frame["split"] == "train")].assign(publisher="Thief")
     path = written(pd.concat([frame, copied]), tmp_path / "copied.jsonl")
     code, printed, errors = fgsv_command(
-        "audit", path, *OPTIONS, "--budget", 100, "--audit-budget", 1400, "--parts", 2, "--json"
+        "value", path, "--audit", *OPTIONS, "--budget", 100, "--audit-budget", 1400, "--parts", 2, "--json"
     )
     assert code == 0, errors
     sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}
@@ -122,7 +122,7 @@ def test_an_audit_of_folders_does_not_say_who_was_first(fgsv_command, tmp_path):
         (folder / f"{number}.txt").write_text(row["body"])
     tests = written(frame[frame["split"] == "test"].rename(columns={"body": "text"}), tmp_path / "tests.jsonl")
     sizes = ["--budget", 100, "--audit-budget", 1800, "--parts", 2]
-    code, printed, errors = fgsv_command("audit", tmp_path / "texts", "--test", tests, *sizes, "--json")
+    code, printed, errors = fgsv_command("value", tmp_path / "texts", "--audit", "--test", tests, *sizes, "--json")
     assert code == 0, errors
     sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}
     copies = sections["Possible copies"]
@@ -138,7 +138,18 @@ def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):
     path = written(frame, tmp_path / "shared.jsonl")
     for options, expected in (([], True), (["--aggregate-only"], False)):
         code, printed, errors = fgsv_command(
-            "audit", path, *OPTIONS, "--budget", 60, "--audit-budget", 1400, "--parts", 2, "--json", *options
+            "value",
+            path,
+            "--audit",
+            *OPTIONS,
+            "--budget",
+            60,
+            "--audit-budget",
+            1400,
+            "--parts",
+            2,
+            "--json",
+            *options,
         )
         assert code == 0, errors
         assert ("secret0 secret1" in printed) == expected

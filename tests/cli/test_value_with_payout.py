@@ -7,6 +7,7 @@ import pytest
 from cli_cases import COLUMNS, providers
 
 import fgsv
+from fgsv.files import encode
 from fgsv.payout import Doubt
 from fgsv.results import Decision, Result
 
@@ -66,7 +67,7 @@ def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(f
     code, text, _ = fgsv_command(*command, "--json", "--force")
     document = json.loads(text)
     assert (code, document["payout"], document["verdict"]["decision"]) == (3, None, kept.verdict.decision)
-    assert document["unpaid"] == kept.unpaid.to_dict()
+    assert document["unpaid"] == encode(kept.unpaid)
     code, _, notes = fgsv_command(*command, "--pay-anyway", "--force")
     assert (code, "It was paid although" in notes) == (0, True)
     paid = Result.load(out / "valuation.json")

@@ -6,11 +6,11 @@ import pytest
 
 import fgsv
 from fgsv.audit.table_audit import warnings_of_test
+from fgsv.data.choice import FALSE_ALARMS, Choice, chosen
 from fgsv.data.documents import prepare_texts
 from fgsv.data.labelled_rows import prepare
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles
-from fgsv.data.test_rows import FALSE_ALARMS, Choice, chosen
 from fgsv.payout import Terms
 from fgsv.pipeline import value_data
 from fgsv.results import Result
@@ -80,7 +80,7 @@ def test_honest_files_are_not_accused():
 
 def test_false_alarms_are_as_rare_as_they_should_be(monkeypatch):
     """At a level of 10% the exact test errs in at most 10% of files: 400 files, four standard errors."""
-    monkeypatch.setattr("fgsv.data.test_rows.FALSE_ALARMS", 0.1)
+    monkeypatch.setattr("fgsv.data.choice.FALSE_ALARMS", 0.1)
     labels = {"provider": np.repeat(["a", "b", "c", "d"], 50)}
     rng = np.random.default_rng(0)
     contents = [str(number).encode() for number in range(200)]

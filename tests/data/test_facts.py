@@ -37,6 +37,15 @@ def test_facts_are_counts_beside_their_average(tmp_path):
     assert "small and copier have 20 in common" in " ".join(made.warnings)
 
 
+def test_a_copier_who_changes_the_number_of_a_case_is_named():
+    frame = table()
+    frame = pd.concat([frame, frame[:20].assign(provider="copier")], ignore_index=True)
+    frame["case"] = [f"F{row:05d}" for row in range(len(frame))]
+    opened = fgsv.open_table(frame, group="provider", target="y", test_fraction=0.1)
+    assert opened.source.features == ("a", "b", "c")
+    assert any(warning.startswith("equal rows of two providers: small and copier") for warning in opened.warnings)
+
+
 def test_labels_that_were_changed_are_contradicted_and_few_others():
     frame = table(2000)
     changed = np.arange(2000) % 10 == 0

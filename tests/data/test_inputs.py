@@ -329,8 +329,8 @@ def test_columns_of_a_data_frame_are_named_by_text(columns, words):
 def test_what_is_opened_prints_as_words_not_as_data():
     table = fgsv.open_table(small(), target="y", group="provider")
     for shown in (table, table.game, fgsv.pipeline.value_data(table, budget=100)):
-        assert len(repr(shown)) < 2_000
         assert "array(" not in repr(shown)
+        assert not any(repr(number) in repr(shown) for number in small()["x"])
     assert repr(table).splitlines()[1:] == table.notes
 
 

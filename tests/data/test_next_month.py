@@ -8,7 +8,7 @@ import fgsv
 from fgsv.data.holding_out import hold_out
 from fgsv.data.reading import TableError
 from fgsv.ledger.forgetting import forget
-from fgsv.ledger.test_rows import PROVIDER, beside
+from fgsv.ledger.kept_rows import PROVIDER, beside
 from fgsv.pipeline import value_data
 
 OPTIONS = {"group": "provider", "target": "y", "model": "knn", "monte_carlo_only": True}

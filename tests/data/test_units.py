@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.data.pieces import size_for
 from fgsv.data.reading import TableError
-from fgsv.data.units import size_for
 from fgsv.pipeline import value_data
 
 OPTIONS = {"group": "provider", "target": "y", "model": "knn", "monte_carlo_only": True}

@@ -41,8 +41,9 @@ OF_OTHERS |= {
     "--unbiased",
     "--no-deps",
     "--wheel-dir",
+    "--resources",
 }
-"""Options of the benchmarks, the one that every program has, and those of pip."""
+"""Options of the benchmarks, the one that every program has, and those of pip and `dask worker`."""
 
 
 @pytest.fixture(scope="module")

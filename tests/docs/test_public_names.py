@@ -4,7 +4,7 @@ Functions and classes are compared by where they are defined: `fgsv.value` and `
 What the commands call is every function and class of fgsv that a file of src/fgsv/cli imports, or reaches as an
 attribute of a module. Three kinds of helper do not count, as they are about terminals and files and not about
 valuing: the command line itself; `fgsv.files`, `fgsv.packages` and `fgsv.words`; and the functions that turn a result
-into JSON and tables (`fgsv.results.documents`, and those of `fgsv.results.result`).
+into JSON and tables (`fgsv.results.as_json`, and those of `fgsv.results.result`).
 """
 
 import ast
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
 COMMANDS = sorted((ROOT / "src" / "fgsv" / "cli").glob("*.py"))
 DOCUMENTED = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)
-HELPERS = ("fgsv.cli", "fgsv.files", "fgsv.packages", "fgsv.words", "fgsv.results.documents", "fgsv.results.result")
+HELPERS = ("fgsv.cli", "fgsv.files", "fgsv.packages", "fgsv.words", "fgsv.results.as_json", "fgsv.results.result")
 HELPERS += ("fgsv.running.bar", "fgsv.report.sections")
 ROOMS = [name for name in fgsv.__all__ if isinstance(getattr(fgsv, name), ModuleType)]
 

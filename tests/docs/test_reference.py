@@ -23,7 +23,7 @@ def test_python_docs_hooks_would_change_nothing(hooks, name, write):
 
 
 def test_the_pages_have_commands_names_and_sentences():
-    assert "| `--split-seed` |" in (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert "| `--split-seed NUMBER` |" in (DOCS / "cli.md").read_text(encoding="utf-8")
     assert "**`fgsv.compare(first, second" in (DOCS / "api.md").read_text(encoding="utf-8")
 
 

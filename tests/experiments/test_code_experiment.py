@@ -51,7 +51,7 @@ def test_the_experiment_writes_everything(finished):
 
 
 def test_a_second_run_finds_everything_again(finished, experiment, monkeypatch):
-    from fgsv.utilities.language.network import FineTuned
+    from fgsv.utilities.language.fine_tuning import FineTuned
 
     out, table, _ = finished
 

@@ -16,7 +16,7 @@ def tiny():
     pytest.importorskip("diffusers")
     from experiments.copyright import Scale
     from experiments.diffusion_model import Pretraining
-    from fgsv.utilities.diffusion.game import Settings
+    from fgsv.utilities.diffusion.fine_tuning import Settings
 
     return Scale(
         per_brand=3,
@@ -57,7 +57,7 @@ def test_the_experiment_writes_everything(finished):
 
 
 def test_a_second_run_finds_everything_again(finished, experiment, monkeypatch):
-    from fgsv.utilities.diffusion.game import DiffusionGame
+    from fgsv.utilities.diffusion.fine_tuning import DiffusionGame
 
     out, table, _ = finished
 

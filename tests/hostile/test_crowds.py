@@ -27,7 +27,7 @@ def one_row_each(path, n, rows=1):
 def test_an_audit_of_providers_with_one_row_each(fgsv_command, tmp_path):
     path, test = (one_row_each(tmp_path / name, 24) for name in ("t.csv", "test.csv"))
     options = ["--group", "provider", "--target", "y", "--test", test, "--budget", 100]
-    code, text, notes = fgsv_command("audit", path, *options)
+    code, text, notes = fgsv_command("value", path, "--audit", *options)
     assert code == 0, notes
     assert "GSV share" in text
 

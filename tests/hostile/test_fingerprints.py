@@ -277,10 +277,10 @@ def test_other_versions_are_checked_before_anything_new_is_evaluated(tmp_path, m
 
     game = fgsv.Game(worth, 8, fingerprint="versions")
     fgsv.value(game, budget=60, batch_size=8, ledger=path)
-    from fgsv.evaluation import recheck
+    from fgsv.evaluation import lookup
 
-    now = recheck.versions()
-    monkeypatch.setattr(recheck, "versions", lambda: now | {"numpy": "99.0"})
+    now = lookup.versions()
+    monkeypatch.setattr(lookup, "versions", lambda: now | {"numpy": "99.0"})
     asked.clear()
     fgsv.value(game, budget=60, batch_size=8, ledger=path)
     assert not asked  # nothing new: nothing is checked

@@ -68,7 +68,7 @@ def test_a_foreign_ledger_is_shown_without_control_characters(fgsv_command, ledg
     "command",
     [
         ["verify", "LEDGER", "--ledger", "LEDGER"],
-        ["check", "LEDGER", "LEDGER"],
+        ["seal", "check", "LEDGER", "LEDGER"],
         ["payout", "LEDGER", "--amount", "1"],
         ["value", "TRAIN", "--group", "provider", "--target", "y", "--seal", "LEDGER", "--public", "1"],
     ],

@@ -127,8 +127,8 @@ LIES = {
     "another metric": lambda document: document["settings"].update(metric="neg_mean_squared_error"),
     "other versions": lambda document: document["settings"]["versions"].update(numpy="1.0"),
     "another public value": lambda document: document["info"]["sealed"].update(public="4712"),
-    "another seal": lambda document: document["info"]["sealed"]["contents"]["settings"].update(budget=151),
-    "another salt": lambda document: document["info"]["sealed"].update(salt="11" * 32),
+    "another seal": lambda document: document["info"]["sealed"]["seal"]["contents"]["settings"].update(budget=151),
+    "another salt": lambda document: document["info"]["sealed"]["seal"].update(salt="11" * 32),
     "fewer records": lambda document: document["info"]["sealed"].update(n_records=100),
     "another end": lambda document: (
         document["end"].update(detail="all is well"),
@@ -225,8 +225,8 @@ def test_a_file_that_is_no_proof_is_refused(sealed):
             Proof.load(sealed / "bad.json")
 
 
-def test_laws_that_an_operator_chose_change_nothing(tmp_path):
-    """A ledger may hold laws that resemble the right ones: a choice that is worse is refused, draws are the same."""
+def test_laws_that_an_operator_chose_change_next_to_nothing(tmp_path):
+    """A ledger may hold laws that resemble the right ones: values stay within a hundredth of their errors."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(rng.normal(size=(24, 2)), columns=["a", "b"])
     frame = frame.assign(y=frame["a"] + frame["b"], provider=np.array(["n", "s"])[np.arange(24) % 2])
@@ -242,12 +242,14 @@ def test_laws_that_an_operator_chose_change_nothing(tmp_path):
         law["parameters"] = [each + 9e-4 for each in law["parameters"]]
         change(given["ledger"], "law", number + 2, content=json.dumps(law))
     chosen = value_data(table, **given)
-    np.testing.assert_array_equal(chosen.valuation.values, right.valuation.values)
+    moved = np.abs(chosen.valuation.values - right.valuation.values)
+    assert (moved < right.valuation.estimate.stderr_of(right.valuation.partition)[:, 0] / 100).all()
     chosen.save(tmp_path / "valuation.json")
     found = check_proof(
         challenge(tmp_path / "valuation.json", given["ledger"], random="dice"), tmp_path / "valuation.json"
     )
-    assert found.code == 0
+    assert found.code == 2  # nothing differs, but whoever checks learns that other laws were followed
+    assert "they follow recorded laws" in str(found)
 
 
 def test_fewer_records_than_were_asked_for_are_not_enough(sealed):
@@ -388,7 +390,7 @@ def test_nobody_can_tell_by_other_groups_whether_a_target_was_met(with_sites):
 @pytest.mark.parametrize("wrong", [5, True, "x", [1], {}])
 def test_contents_of_other_kinds_are_a_difference(sealed, name, wrong):
     document = file.read(sealed / "valuation.json")
-    contents = document["info"]["sealed"]["contents"] | {name: wrong}
+    contents = document["info"]["sealed"]["seal"]["contents"] | {name: wrong}
     commitment = Seal(contents, bytes(32)).commitment
     document["info"]["sealed"] |= {"contents": contents, "commitment": commitment}
     (sealed / "odd.json").write_text(json.dumps(document))

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -101,17 +101,23 @@ def honest(tmp_path_factory):
     return folder / "valuation.json"
 
 
-@pytest.mark.parametrize("field", ["values", "stderr", "total", "seed", "n_evaluations", "settings"])
-def test_a_valuation_that_was_tampered_with_is_found_out(honest, tmp_path, field):
+TAMPERED = {
+    "values": lambda saved: replace(saved, estimate=replace(saved.estimate, values=nudged(saved.estimate.values))),
+    "errors": lambda saved: replace(saved, estimate=replace(saved.estimate, deviations=2 * saved.deviations)),
+    "ends": lambda saved: replace(saved, ends=nudged(saved.ends)),
+    "n_evaluations": lambda saved: replace(saved, n_evaluations=saved.n_evaluations - 32),
+    "settings": lambda saved: replace(saved, settings=replace(saved.settings, seed=7)),
+}
+
+
+def nudged(numbers):
+    return np.nextafter(numbers, np.inf)
+
+
+@pytest.mark.parametrize("change", TAMPERED.values(), ids=TAMPERED)
+def test_a_valuation_that_was_tampered_with_is_found_out(honest, tmp_path, change):
     path = tmp_path / "valuation.json"
-    document = json.loads(honest.read_text())
-    if field == "settings":
-        document["settings"]["seed"] = 7
-    elif isinstance(document[field], list):
-        document[field][1] = np.nextafter(document[field][1], np.inf)
-    else:
-        document[field] = document[field] - 32 if field == "n_evaluations" else np.nextafter(document[field], 9)
-    path.write_text(json.dumps(document))
+    change(fgsv.load(honest)).save(path)
     code, output = run("verify", path, "--ledger", honest.parent / "run.db")
     assert code == 1
     assert "not the same" in output
@@ -124,11 +130,17 @@ def test_the_payout_and_the_end_of_a_run_are_derived_too(tmp_path, options):
     path = tmp_path / "valuation.json"
     Result(valuation, payout=paid).save(path)
     assert run("verify", path, "--ledger", tmp_path / "run.db")[0] == 0
-    for old, new in ((paid.payments[0], "999.00"), (valuation.end, "every share is within 1e-9")):
-        altered = json.loads(path.read_text().replace(json.dumps(str(old)), json.dumps(new)))
-        (tmp_path / "altered.json").write_text(json.dumps(altered))
-        code, output = run("verify", tmp_path / "altered.json", "--ledger", tmp_path / "run.db")
-        assert (code, len(output.splitlines())) == (1, 2)  # where it differs, and "not the same"
+    altered = tmp_path / "altered.json"
+    altered.write_text(
+        path.read_text().replace(json.dumps(str(valuation.end)), json.dumps("every share is within 1e-9"))
+    )
+    code, output = run("verify", altered, "--ledger", tmp_path / "run.db")
+    assert (code, len(output.splitlines())) == (1, 2)  # where it differs, and "not the same"
+    altered.write_text(path.read_text().replace(json.dumps(str(paid.payments[0])), json.dumps("999.00")))
+    with pytest.raises(
+        ValueError, match=r"altered\.json was changed after it was made: the payment to 0 is stated as 999"
+    ):
+        run("verify", altered, "--ledger", tmp_path / "run.db")
 
 
 @dataclass(frozen=True)

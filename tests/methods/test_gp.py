@@ -121,28 +121,6 @@ def test_odd_games(game, unbiased):
         assert np.isfinite(result.stderr).all()
 
 
-@pytest.mark.parametrize("learn", ["kernel", "players", "sizes"])
-def test_a_longer_run_continues_a_shorter_one(learn):
-    game = SumOfUnanimity(24)
-    asked = {}
-    for budget in (50, 100, 333, 500):
-        recorded, asked[budget] = recording(game, 24)
-        fgsv.value(recorded, budget=budget, learn=learn)
-        assert asked[budget][:50] == asked[50][:50] or learn != "kernel"
-    alone = {run.n_evaluations: run for run in fgsv.iterate(slow(game), budget=400, learn=learn)}
-    for n in list(alone)[1::4]:
-        again = fgsv.value(slow(game), budget=n, learn=learn)
-        np.testing.assert_array_equal(again.values, alone[n].values)
-        np.testing.assert_array_equal(again.stderr, alone[n].stderr)
-
-
-def test_draws_and_values_do_not_look_at_the_groups():
-    (one, first), (two, second) = recording(SumOfUnanimity(18), 18), recording(SumOfUnanimity(18), 18)
-    by_two, by_six = fgsv.value(one, np.arange(18) % 2, budget=150), fgsv.value(two, np.arange(18) % 6, budget=150)
-    assert first == second
-    np.testing.assert_array_equal(by_two.player_values, by_six.player_values)
-
-
 @pytest.mark.parametrize("learn", ["kernel", "players"])
 def test_no_draw_depends_on_values_that_it_need_not_know(learn):
     """Utilities beyond those that a stage knows may be anything: its coalitions are the same."""

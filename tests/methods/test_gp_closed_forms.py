@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from fgsv.methods.enumeration import semivalues
 from fgsv.methods.gp.choice import candidates, posterior
 from fgsv.methods.gp.fitting import cost, prior
-from fgsv.methods.gp.kernel import COMMON, Kernel
+from fgsv.methods.gp.kernel import COMMON, NUGGET, Kernel
 from fgsv.methods.gp.smoother import coefficients, exact, precision, sparse
-from fgsv.methods.gp.trend import Saturating
+from fgsv.methods.gp.trend import Saturating, saturating, trust
 from fgsv.methods.target import Target
 from fgsv.semivalue import SHAPLEY, Banzhaf, Beta
 
@@ -142,3 +143,35 @@ def test_weights_of_coalitions_with_players_who_have_left_are_zero():
     gone = some[:, N:].any(axis=1)
     assert not found[gone].any()
     np.testing.assert_array_equal(found[~gone], kernel.target.coefficients(some[~gone, :N]))
+
+
+def test_a_trend_is_trusted_by_the_odds_of_larger_coalitions_given_the_others():
+    rng = np.random.default_rng(3)
+    n = 8
+    masks = np.concatenate([np.eye(n + 2, n, k=-1, dtype=bool), rng.random((12, n)) < 0.5])
+    masks[n + 1] = True
+    sizes = masks.sum(axis=1)
+    inner = (sizes > 1) & (sizes < n)
+    alone = rng.uniform(0.1, 0.9, n)
+    steep = 1 - np.where(masks, 1 - alone, 1.0).prod(axis=1) + 0.1 * rng.standard_normal(len(masks)) * inner
+    found = saturating(masks, steep, steep[n + 1])
+    rough = np.where(np.arange(COMMON + n) == NUGGET, 1.0, 0.0)  # a large part of its own for each utility
+    beside, without = (
+        Kernel(Target(n, SHAPLEY), kernel_of(n=n, seed=seed).theta * (1 - rough) + rough) for seed in (1, 2)
+    )
+
+    def conditional(kernel, values):
+        scale = values.std()
+        matrix = scale**2 * (kernel(masks, masks) + np.diag(kernel.own(sizes)))
+        by_others = matrix[np.ix_(inner, ~inner)] @ np.linalg.inv(matrix[np.ix_(~inner, ~inner)])
+        mean = values.mean() + by_others @ (values[~inner] - values.mean())
+        return multivariate_normal(
+            mean, matrix[np.ix_(inner, inner)] - by_others @ matrix[np.ix_(~inner, inner)]
+        ).logpdf(values[inner])
+
+    rest = steep - found(masks)
+    odds = conditional(beside, rest) - conditional(without, steep)
+    assert trust(beside, rest, without, steep, masks) == pytest.approx(1 / (1 + np.exp(-odds / 4)), rel=1e-6)
+    assert abs(odds) < 20
+    few = np.arange(len(masks)) < 2 + 1.5 * n
+    assert trust(beside, rest[few], without, steep[few], masks[few]) == 1.0

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fgsv
@@ -266,7 +267,7 @@ def test_on_paper_everything_is_there_once(open_page, valuation):
         for parts in (2, 3, 5, 7)
     ]
     audit = Audit.from_dict(
-        {"gsv": [], "attacks": attacks, "warnings": [], "budget": None, "spent": {}, "tables": [], "n_evaluations": 0}
+        {"gsv": [], "attacks": attacks, "warnings": [], "budget": None, "spent": {}, "tables": [], "sample": None}
     )
     page = open_page(render(Result(valuation, audit=audit).paid_by(Terms("100.00"))))
     assert page.locator("details[open]").count() == 0
@@ -302,7 +303,15 @@ def test_charts_and_text_can_be_read_in_the_dark(open_page, html):
 
 def test_zero_is_labelled_and_inside_every_chart_of_gains(open_page, valuation):
     attack = {"group": "north", "way": "evenly", "parts": 2, "gain": 0.3, "gain_low": 0.25, "gain_high": 0.35}
-    document = {"gsv": [], "attacks": [attack], "warnings": [], "budget": None, "spent": {}, "tables": []}
+    document = {
+        "gsv": [],
+        "attacks": [attack],
+        "warnings": [],
+        "budget": None,
+        "spent": {},
+        "tables": [],
+        "sample": None,
+    }
     page = open_page(render(Result(valuation, audit=Audit.from_dict(document))))
     for chart in ("shares", "gains"):
         ticks = page.evaluate(
@@ -372,7 +381,7 @@ def test_several_outputs_and_an_audit(open_page):
     attack = {"group": "north", "way": "evenly", "parts": 2, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
     gsv = {"group": "north", "share": 0.2, "gsv_share": 0.3, "gsv_half_width": 0.0}
     audit = {"gsv": [gsv], "attacks": [attack], "warnings": ["<i>careful</i>"], "n_evaluations": 7, "tables": []}
-    audit |= {"budget": 10, "spent": {"shell companies": 7}}
+    audit |= {"sample": None, "budget": 10, "spent": {"shell companies": 7}}
     page = open_page(render(Result(result, audit=Audit.from_dict(audit)), others={"site": result}))
     assert page.locator("#chart-gains svg").count() == 1
     assert "Warning: <i>careful</i>" in page.inner_text("main")
@@ -419,8 +428,26 @@ def test_payments_and_their_intervals_are_seen_on_a_phone_without_scrolling(open
     assert max(box["x"] + box["width"] for box in (cell.bounding_box() for cell in cells.all())) <= 390
 
 
+def test_no_table_is_scrolled_sideways_on_a_phone(open_page, of_forty):
+    attack = ("hospital 31", "found by search", 10, 0.1, 0.0918, 0.12)
+    attacks = pd.DataFrame([attack], columns=["group", "way", "parts", "gain", "gain_low", "gain_high"])
+    gsv = [{"group": "hospital 31", "share": 0.072, "gsv_share": 0.028, "gsv_half_width": 0.0003}]
+    words = ("publisher", "document", "and publisher", "and document", "words", "which begin")
+    passages = Section(
+        "Passages", (), words, (("Publisher A", "row 17", "Publisher B", "row 28", 41, "once upon a time " * 3),)
+    )
+    audit = Audit(pd.DataFrame(gsv), attacks, spent={}, tables=(passages,))
+    page = open_page(render(replace(of_forty, audit=audit)), width=390)
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map((box) => [box.ariaLabel, box.scrollWidth, box.clientWidth])"
+    )
+    assert len(boxes) > 5
+    assert [label for label, needed, given in boxes if needed > given] == []
+
+
 def test_a_printed_chart_fits_on_a_page(open_page):
-    page = open_page(render(fgsv.value(fgsv.games.Airport(np.arange(1, 81)), budget=100)))
+    valued = fgsv.value(fgsv.games.Airport(np.arange(1, 81)), budget=100)
+    page = open_page(render(Result(valued).paid_by(Terms(100, pay_anyway=True))))
     page.emulate_media(media="print")
     assert page.locator("#chart-shares svg").bounding_box()["height"] <= 22 * 96 / 2.54
 

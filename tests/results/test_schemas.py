@@ -12,7 +12,7 @@ import fgsv
 from fgsv.cli import command_line
 from fgsv.payout import Terms
 from fgsv.pipeline import value_data
-from fgsv.results.documents import document_of, plain
+from fgsv.results.as_json import document_of, plain
 
 SCHEMAS = files("fgsv.report") / "schemas"
 

@@ -8,11 +8,12 @@ import pytest
 
 import fgsv
 from fgsv.data.reading import TableError
+from fgsv.files import decode, encode
 from fgsv.payout import Terms
 from fgsv.pipeline import value_data
 from fgsv.report import render
 from fgsv.results import Result, sensitivity
-from fgsv.results.answers import Answers
+from fgsv.results.questions import SharesByQuestion
 from fgsv.valuation.test_rows import TestRows
 from fgsv.verification import verify_result
 
@@ -37,21 +38,21 @@ QUESTIONS = ("accuracy", "neg_log_loss", "roc_auc", "area: city", "area: land")
 def test_further_outputs_are_those_of_runs_of_their_own(frame, only):
     table = opened(frame, monte_carlo_only=only, **ALSO)
     made = value_data(table, budget=100, without=False)
-    assert made.answers.questions == QUESTIONS
+    assert made.by_question.questions == QUESTIONS
     alone = value_data(opened(frame, monte_carlo_only=only), budget=100, without=False)
     assert made.valuation.outputs is None
     assert made.valuation.total == pytest.approx(alone.valuation.total)
     assert made.test_noise == (None if only else pytest.approx(alone.test_noise))
     # oracles of U(N) - U(0): a table with that score alone, and a utility of that slice alone
     log_loss = value_data(opened(frame, metric="neg_log_loss"), budget=100, without=False).valuation
-    assert made.answers.totals[1] == pytest.approx(log_loss.total)
+    assert made.by_question.totals[1] == pytest.approx(log_loss.total)
     y, slices = table.rows.test_target, table.rows.test_slices["area"]
     cities = fgsv.utility(
         table.game.model, table.inputs.X, table.inputs.y, table.inputs.X_test[slices == "city"], y[slices == "city"],
         "accuracy",
     )  # fmt: skip
     nobody, everybody = cities(np.array([[False] * 175, [True] * 175])[:, : table.game.n_players])
-    assert made.answers.totals[3] == pytest.approx(everybody - nobody)
+    assert made.by_question.totals[3] == pytest.approx(everybody - nobody)
 
 
 def test_targets_and_payments_look_at_the_first_output(frame, tmp_path):
@@ -84,8 +85,10 @@ def answers_of(shares, error=0.0, together=False):
     covariances = np.stack([one if together else np.diag(np.diag(one))] * shares.shape[1])
     game = fgsv.Game(lambda masks: masks @ shares[0], shares.shape[1])
     names = [f"p{k}" for k in range(shares.shape[1])]
-    answers = Answers(tuple(f"q{k}" for k in range(len(shares))), np.ones(len(shares)), shares, covariances, np.inf)
-    return Result(fgsv.exact(game, names), answers=answers)
+    answers = SharesByQuestion(
+        tuple(f"q{k}" for k in range(len(shares))), np.ones(len(shares)), shares, covariances, np.inf
+    )
+    return Result(fgsv.exact(game, names), by_question=answers)
 
 
 def test_ranks_and_reversals():
@@ -130,7 +133,7 @@ def test_resampled_test_rows_have_the_spread_of_the_test_error():
     totals = values.sum(axis=0)
     rest = (values.sum(axis=1, keepdims=True) - values) / 9, (totals.sum() - totals) / 9  # means without each fold
     parts = [(each - each.mean(axis=-1, keepdims=True)).T * np.sqrt(0.9) for each in rest]
-    result = replace(answers_of([values.mean(axis=1)]), answers=None)
+    result = replace(answers_of([values.mean(axis=1)]), by_question=None)
     tested = TestRows(parts[0][:, :, None], parts[1][:, None], None)
     valuation = replace(result.valuation, test_rows=tested, ends=np.array([0.0, totals.mean()]))
     result = replace(result, valuation=valuation)
@@ -170,8 +173,8 @@ def test_bad_input(frame, options, words):
 
 def test_a_slice_in_which_all_data_is_worth_nothing_has_no_shares():
     base = answers_of([[0.5, 0.5], [0.4, 0.6]], 0.01)
-    answers = replace(base.answers, shares=np.array([[0.5, 0.5], [np.nan, np.nan]]), totals=np.array([1.0, -1.0]))
-    found = sensitivity(replace(base, answers=Answers.from_dict(answers.to_dict())))
+    answers = replace(base.by_question, shares=np.array([[0.5, 0.5], [np.nan, np.nan]]), totals=np.array([1.0, -1.0]))
+    found = sensitivity(replace(base, by_question=decode(SharesByQuestion, encode(answers))))
     assert len(found.shares) == 2
     assert any("no shares" in fact for fact in found.facts)
     assert found.by_choice is None
@@ -180,7 +183,7 @@ def test_a_slice_in_which_all_data_is_worth_nothing_has_no_shares():
 def test_a_result_without_shares_by_any_question_is_read_back(frame, tmp_path):
     test = frame.assign(y=1 - frame["y"])  # all that is learned is wrong
     made = value_data(opened(frame, test=test, also_metric="roc_auc"), budget=60, without=False)
-    assert (made.answers.totals < 0).all()
+    assert (made.by_question.totals < 0).all()
     made.save(tmp_path / "valuation.json")
     read = Result.load(tmp_path / "valuation.json")
     assert read.to_document() == made.to_document()

@@ -56,20 +56,20 @@ def test_an_interrupt_that_a_model_swallows_ends_the_run(then):
 
 
 class Dropped:
-    """Raises an interrupt in its third call, and drops it, as callbacks from C do."""
+    """Raises an interrupt in one of its calls, and drops it, as callbacks from C do."""
 
-    def __init__(self):
-        self.n_calls = 0
+    def __init__(self, at):
+        self.n_calls, self.at = 0, at
 
     def __call__(self):
         self.n_calls += 1
-        if self.n_calls == 3:
+        if self.n_calls == self.at:
             with suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
 
 
 def test_an_interrupt_that_is_swallowed_in_an_estimate_ends_the_run():
-    dropped = Dropped()
+    dropped = Dropped(at=3)
 
     class Deaf(GP):
         def start(self, problem):
@@ -84,7 +84,7 @@ def test_an_interrupt_that_is_swallowed_in_an_estimate_ends_the_run():
 
 
 def test_an_interrupt_that_is_swallowed_where_workers_are_awaited_ends_the_run():
-    dropped = Dropped()
+    dropped = Dropped(at=12)  # before the first estimate there is nothing to return
 
     class Deaf(ThreadingBackend):
         def submit(self, func, callback=None):
@@ -94,7 +94,7 @@ def test_an_interrupt_that_is_swallowed_where_workers_are_awaited_ends_the_run()
     joblib.register_parallel_backend("deaf", Deaf)
     with joblib.parallel_config(backend="deaf", n_jobs=2):
         *_, result = fgsv.iterate(SumOfUnanimity(20), budget=10_000)
-    assert dropped.n_calls >= 3
+    assert dropped.n_calls >= 12
     assert result.end == INTERRUPTED
     assert result.n_evaluations < 200
 
@@ -137,7 +137,7 @@ def test_an_interrupt_is_left_to_whoever_handles_it():
     try:
         result = fgsv.value(SumOfUnanimity(20), budget=100, method=Signalled())
         assert result.n_evaluations == 100
-        assert len(seen) == 5
+        assert len(seen) == len(list(fgsv.iterate(SumOfUnanimity(20), budget=100)))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         seen[:] = []
         ignored = fgsv.value(SumOfUnanimity(20), budget=16, method=Signalled())

@@ -8,7 +8,7 @@ from heavy import Lazy, needs
 
 pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "peft")]
 torch, peft, layers = Lazy("torch"), Lazy("peft"), Lazy("fgsv.utilities.adapters.layers")
-trainings, diffusion = Lazy("fgsv.utilities.adapters.training"), Lazy("fgsv.utilities.diffusion.game")
+trainings, diffusion = Lazy("fgsv.utilities.adapters.training"), Lazy("fgsv.utilities.diffusion.fine_tuning")
 
 
 def adapt(model, **options):

@@ -16,8 +16,8 @@ import fgsv
 pytestmark = [pytest.mark.torch, needs("torch", "transformers", "peft")]
 torch, transformers, peft = Lazy("torch"), Lazy("transformers"), Lazy("peft")
 layers, memory = Lazy("fgsv.utilities.adapters.layers"), Lazy("fgsv.utilities.adapters.memory")
-language, models = Lazy("fgsv.utilities.language"), Lazy("fgsv.utilities.language.model")
-networks = Lazy("fgsv.utilities.language.network")
+language, models = Lazy("fgsv.utilities.language"), Lazy("fgsv.utilities.language.network")
+networks = Lazy("fgsv.utilities.language.fine_tuning")
 
 
 @cache
@@ -181,18 +181,6 @@ def test_the_frame_follows_what_values_depend_on(tiny_game):
     assert game(adapters_at_once=3, compile=True).fingerprint == tiny_game.fingerprint
 
 
-def test_other_test_texts_take_the_same_model(tiny_game):
-    tests = {"all": [text for texts in tiny.TESTS.values() for text in texts], "one": ["it was the age"]}
-    utility = tiny_game.function.with_tests(tests)
-    assert utility.network is tiny_game.function.network
-    found, expected = utility.game(tiny_game.frame), game(tests=tests)
-    assert found.fingerprint == expected.fingerprint
-    assert found.outputs == ("all", "one")
-    np.testing.assert_allclose(found(MASK[None]), expected(MASK[None]), rtol=1e-5)
-    weights = tiny_game.function.divisors
-    np.testing.assert_allclose(found(MASK[None])[0, 0], tiny_game(MASK[None])[0] @ weights / weights.sum(), rtol=1e-5)
-
-
 def test_it_says_how_it_trains(tiny_game):
     words = tiny_game.function.describe()
     assert "2 epochs (steps grow with the tokens)" in words
@@ -264,7 +252,7 @@ def test_models_with_a_sliding_window_keep_their_attention():
 
 
 def test_models_of_an_older_transformers_keep_their_attention():
-    from fgsv.utilities.language.model import use_plain_attention
+    from fgsv.utilities.language.network import use_plain_attention
 
     config = SimpleNamespace(_attn_implementation="sdpa")
     use_plain_attention(SimpleNamespace(config=config), 8)  # it has no `set_attn_implementation`
@@ -303,6 +291,6 @@ def test_memory_of_a_backward_pass_is_counted():
 
 def test_adapters_at_once_on_a_cpu_keep_within_memory(tiny_game, monkeypatch):
     utility = copy.copy(tiny_game.function)
-    monkeypatch.setattr("fgsv.utilities.language.network.CPU_BYTES", 10)
+    monkeypatch.setattr("fgsv.utilities.language.fine_tuning.CPU_BYTES", 10)
     utility.__dict__.pop("adapters_at_once", None)
     assert utility.adapters_at_once == 1

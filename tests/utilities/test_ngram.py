@@ -11,7 +11,7 @@ import pytest
 
 import fgsv
 from fgsv.utilities.language import ngram
-from fgsv.utilities.language.texts import words_of
+from fgsv.utilities.language.read_texts import words_of
 from fgsv.utilities.language.word_counts import VOCABULARY
 
 PLAYERS = [

@@ -25,7 +25,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import GameError
 from fgsv.report import render
 from fgsv.results import Result
-from fgsv.results.documents import document_of
+from fgsv.results.as_json import document_of
 
 N = 7
 LABELS = np.array([0, 0, 0, 1, 1, 1, 0])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.evaluation.earlier_laws import laws_of_draws
+from fgsv.evaluation.recording import laws_of_draws
 from fgsv.files import decode_array, encode, encode_array
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger

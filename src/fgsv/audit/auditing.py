@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from fgsv.audit.splits import PARTS, WAYS, Splits
 from fgsv.checks import whole_number
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.views import by_groups, without_folds
+from fgsv.files import decode, encode
 from fgsv.ledger import Ledger
 from fgsv.running.preparation import access_to, read_players
 from fgsv.running.run import value
@@ -89,8 +90,8 @@ class Audit:
             "n_evaluations": self.n_evaluations,
             "budget": self.budget,
             "spent": dict(self.spent),
-            "tables": [section.to_dict() for section in self.tables],
-            "sample": None if self.sample is None else asdict(self.sample),
+            "tables": encode(self.tables),
+            "sample": encode(self.sample),
         }
 
     @classmethod
@@ -102,8 +103,8 @@ class Audit:
             tuple(document["warnings"]),
             dict(document["spent"]),
             document["budget"],
-            tuple(map(Section.from_dict, document["tables"])),
-            None if document.get("sample") is None else Sample(**document["sample"]),
+            decode(tuple[Section, ...], document["tables"]),
+            None if document["sample"] is None else decode(Sample, document["sample"]),
         )
 
 

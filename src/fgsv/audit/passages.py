@@ -21,7 +21,7 @@ from fgsv.audit.copies import Copies, copies_of, ranks_of
 from fgsv.checks import as_texts
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
-from fgsv.utilities.language.texts import WORD
+from fgsv.utilities.language.read_texts import WORD
 
 SHINGLE = 8
 """Words in a shingle."""

@@ -19,7 +19,7 @@ from fgsv.checks import whole_number
 from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.views import by_precedence, of_some, share_differences, weighted, without_folds
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
@@ -304,8 +304,9 @@ def remedy_section(
         [f"{share:+.2%} ± {half:.2%}" for share, half in zip(each.shares, each.half_width(confidence), strict=True)]
         for each in compared.values()
     ]
-    shares = [f"{share:.2%}" for share in valuation.shares()]
-    rows = tuple((str(name), *row) for name, *row in zip(valuation.names, shares, *cells, strict=True))
+    shares = valuation.shares()
+    order = np.argsort(-shares, kind="stable")
+    rows = tuple((str(valuation.names[k]), f"{shares[k]:.2%}", *(column[k] for column in cells)) for k in order)
     return Section(title, tuple(words), ("group", "share as it is", *compared), rows)
 
 

@@ -23,10 +23,11 @@ from typing import Annotated, Any
 import typer
 
 import fgsv
-from fgsv.cli import ledger, options, results, seals, tables
+from fgsv.cli import ledger, results, seals, values
 from fgsv.cli.demo import demo
-from fgsv.cli.documents import echo, print_json
-from fgsv.cli.sections import App
+from fgsv.cli.help_texts import App
+from fgsv.cli.options import Json
+from fgsv.cli.printing import echo, print_json
 from fgsv.signals import ENDINGS
 from fgsv.words import in_command
 
@@ -46,18 +47,11 @@ app = App(
     rich_markup_mode=None,
     context_settings={"max_content_width": 120},
 )
-app.command("value")(tables.value)
-app.command(
-    "audit",
-    help="Value the providers and audit the usual group values.\n\n"
-    "Measures what splitting or copying earns under the usual group values (GSV).\n\n"
-    "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
-)(tables.value)
-app.command("hold-out")(tables.hold_out)
-for function in (tables.plan, results.report, results.compare, results.payout, results.sensitivity, results.verify):
+for function in (values.value, values.plan, values.hold_out, results.report, results.compare, results.payout):
     app.command()(function)
-for function in (seals.seal, seals.challenge, seals.check, demo):
+for function in (results.sensitivity, results.verify, demo):
     app.command()(function)
+app.add_typer(seals.app, name="seal")
 app.add_typer(ledger.app, name="ledger")
 
 
@@ -78,7 +72,7 @@ def _root(
 
 
 @app.command()
-def version(as_json: options.Json = False) -> None:
+def version(as_json: Json = False) -> None:
     """Print the version.
 
     Example: fgsv version

@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from fgsv.cli import options as option
+from fgsv.cli.options import Json
 
 
 def demo(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder to write to", metavar="FOLDER")] = Path("fgsv-demo"),
     budget: Annotated[int, typer.Option(help="Evaluations in total", min=100)] = 8_000,
-    seed: option.Seed = 0,
-    force: option.Force = False,
-    as_json: option.Json = False,
+    seed: Annotated[int, typer.Option(help="Random seed: same seed, same result", min=0)] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a finished valuation")] = False,
+    as_json: Json = False,
 ) -> None:
     """Value ten made-up hospitals and split 100,000 EUR.
 

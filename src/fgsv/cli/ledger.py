@@ -5,34 +5,29 @@ from __future__ import annotations
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from fgsv.cli import options as option
-from fgsv.cli.documents import echo, print_json, results_only
-from fgsv.cli.opening import opens_data
-from fgsv.cli.sections import App
+from fgsv.cli.help_texts import App
+from fgsv.cli.options import ForceFile, Function, Json, command
+from fgsv.cli.printing import echo, print_json, results_only
+from fgsv.cli.values import OPEN_TABLE, OPEN_TEXT, Files, open_data
 from fgsv.words import counted, some
 
-if TYPE_CHECKING:
-    from fgsv.data.dataset import Dataset
+VERIFY_RECORDS = Function(
+    "verification/record_checks.py:verify_records", only="game sample seed tolerance", optional="game"
+)
+FORGET = Function("ledger/forgetting.py:forget", only="players providers keep")
+WITHDRAWN = Function("verification/checking.py:withdrawn_players", only="rows data test", optional="rows data")
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
 LedgerFile = Annotated[Path, typer.Argument(help="Ledger file")]
-GameName = Annotated[
-    str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample")
-]
-Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate, drawn at random", min=1)]
-Tolerance = Annotated[float, typer.Option(help="Largest allowed difference from a recorded value", min=0)]
-Seed = Annotated[
-    int | None, typer.Option(help="Random seed, to repeat a sample (default: the system's entropy)", min=0)
-]
 
 
 @app.command()
-def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
+def show(ledger: LedgerFile, as_json: Json = False) -> None:
     """Show the games, evaluations and runs of a ledger.
 
     Example: fgsv ledger show run.db
@@ -41,7 +36,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     from fgsv.files import encode
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
-    from fgsv.results.documents import records
+    from fgsv.results.as_json import records
 
     with Ledger(ledger, read_only=True) as opened:
         games, runs, recorded = summary(opened), opened.runs(), opened.games()
@@ -72,15 +67,8 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
 
 
 @app.command("verify")
-def verify_ledger(
-    ledger: LedgerFile,
-    context: typer.Context,
-    game: GameName = None,
-    sample: Sample = 60,
-    tolerance: Tolerance = 0.0,
-    seed: Seed = None,
-    as_json: option.Json = False,
-) -> None:
+@command(VERIFY_RECORDS)
+def verify_ledger(context: typer.Context, ledger: LedgerFile, as_json: Json = False, **given: Any) -> None:
     """Check that a ledger is intact.
 
     With --game, also check that the game still gives the recorded values.
@@ -92,15 +80,14 @@ def verify_ledger(
     from fgsv.packages import load_object
     from fgsv.verification.record_checks import odds_of_missing, verify_records
 
-    option.check_needs(context)
     with Ledger(ledger, read_only=True) as opened:  # opening checks every record against its checksum
         n_batches = int(summary(opened)["batches"].sum())
     words = [f"intact: {n_batches} batches"]
-    if game is None:
+    if "game" not in given:
         report_differences(words, [], as_json)
         return
     with results_only():
-        found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
+        found = verify_records(ledger, **VERIFY_RECORDS.of(given) | {"game": load_object(given["game"])})
     words.append(f"{found.n_evaluated} batches re-evaluated: same")
     if found.n_evaluated < n_batches:
         missed = odds_of_missing(found.n_evaluated)
@@ -114,7 +101,7 @@ def verify_ledger(
 def merge(
     into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist")],
     sources: Annotated[list[Path], typer.Argument(help="Ledgers to add")],
-    as_json: option.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Add the evaluations and runs of several ledgers to one.
 
@@ -140,8 +127,8 @@ def merge(
 def export(
     ledger: LedgerFile,
     out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet")],
-    force: option.ForceFile = False,
-    as_json: option.Json = False,
+    force: ForceFile = False,
+    as_json: Json = False,
 ) -> None:
     """Write every evaluation as a line of CSV or Parquet.
 
@@ -165,8 +152,8 @@ def _parts(frame: Any) -> dict[str, str]:
 
 
 @app.command()
-@opens_data
-def applies(table: Dataset, start: option.Start = None, as_json: option.Json = False) -> None:
+@command(OPEN_TABLE, OPEN_TEXT)
+def applies(context: typer.Context, file: Files, as_json: Json = False, **given: Any) -> None:
     """Show how much of earlier ledgers applies to a table.
 
     Says which players are still there, and what is known.
@@ -176,39 +163,26 @@ def applies(table: Dataset, start: option.Start = None, as_json: option.Json = F
     from fgsv.evaluation.start import in_words
     from fgsv.ledger import known
 
-    if not start:
+    data = open_data(context, file, given)
+    if "start" not in given:
         raise ValueError("name the earlier ledgers with --start")
-    found = known(table.game, start)
+    found = known(data.game, given["start"])
     if as_json:
         counts = {"apply": len(found), "recorded": found.n_recorded, "draws": int((found.run >= 0).sum())}
         print_json(counts | {"players_left": found.n_left, "players_joined": found.n_joined, "notes": found.notes})
         return
-    for line in [in_words(found, table.partition, table.game), *found.notes]:
+    for line in [in_words(found, data.partition, data.game), *found.notes]:
         echo(line)
 
 
 @app.command()
+@command(FORGET, WITHDRAWN)
 def forget(
+    context: typer.Context,
     ledger: LedgerFile,
-    player: Annotated[
-        list[str] | None,
-        typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable"),
-    ] = None,
-    provider: Annotated[
-        list[str] | None, typer.Option(help="Name of a provider all of whose players are withdrawn; repeatable")
-    ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(help="A ledger: forget all players except those of its last run")
-    ] = None,
-    rows: Annotated[
-        Path | None, typer.Option(help="A table of withdrawn rows: forget the players that hold any of them")
-    ] = None,
     result: Annotated[Path | None, typer.Option(help="With --rows: the valuation.json of a run")] = None,
-    data: Annotated[list[Path] | None, typer.Option(help="With --rows: the table of that run; repeatable")] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="With --rows: the run's file of test rows, if there was one")
-    ] = None,
-    as_json: option.Json = False,
+    as_json: Json = False,
+    **given: Any,
 ) -> None:
     """Erase the evaluations that used withdrawn players.
 
@@ -220,16 +194,16 @@ def forget(
     """
     from fgsv.ledger.forgetting import forget as erase
 
-    players = list(player or ())
-    if (rows is None) != (result is None) or (rows is None) != (not data):
+    players = list(given.get("player", ()))
+    if len({result is not None, "rows" in given, "data" in given}) > 1:
         raise typer.BadParameter("--rows, --result and --data belong together: they say which players hold the rows")
-    if rows is not None and result is not None and data:
+    if result is not None:
         from fgsv.results import Result
         from fgsv.verification import withdrawn_players
 
         with results_only():
-            players += withdrawn_players(Result.load(result), ledger, data, rows, test=test)
-    found = erase(ledger, players, providers=provider or (), keep=keep)
+            players += withdrawn_players(Result.load(result), ledger, **WITHDRAWN.of(given))
+    found = erase(ledger, **FORGET.of(given) | {"players": players})
     if as_json:
         print_json(asdict(found))
     else:

@@ -1,259 +1,82 @@
-"""The options that commands share, each defined once."""
+"""Options: each is a parameter of a public function, written once, in its signature and its Args.
+
+A command names the functions that it calls, and gets what the user gave of their parameters:
+
+    @command(SPLIT)
+    def payout(context: typer.Context, saved: Saved, as_json: Json = False, **given: Any) -> None:
+        paid = split(Result.load(saved).valuation, **SPLIT.of(given))
+
+What is not given keeps the default of the function. Where the type or the name of a parameter does not suit a command
+line, `EXCEPTIONS` and `fgsv.words.OPTIONS` say so, and nothing else does.
+
+Functions are read as text: importing them takes a second, and help or a misspelt option should not wait for it.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from fgsv.cli import parsers
+import fgsv
+from fgsv.cli import config, parsers
+from fgsv.cli.help_texts import MANY, VALUES, show_all
+from fgsv.words import in_command, option
 
-Files = Annotated[
-    list[Path],
-    typer.Argument(
-        help="CSV, TSV, JSON lines, Excel or Parquet file or files, also gzipped or zipped; - for stdin. Or a folder "
-        "of texts with one subfolder per provider",
-        metavar="FILE",
-    ),
-]
-Group = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Provider column; several separated by commas, or repeat the option (default: the name of each file)",
-        metavar="COLUMNS",
-    ),
-]
-Target = Annotated[str | None, typer.Option(help="Column to predict", metavar="COLUMN")]
-Text = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of texts: value documents with a language model (instead of --target)", metavar="COLUMN"
-    ),
-]
-OutputBy = Annotated[
-    str | None,
-    typer.Option(
-        help="With --text: column with the domains of the test texts; each domain is an output", metavar="COLUMN"
-    ),
-]
-Prompt = Annotated[
-    str | None,
-    typer.Option(help="With --text: column with the prompt that precedes each test text", metavar="COLUMN"),
-]
-Training = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="With --text: settings of the model, such as steps=100,rank=16, or order=2 for the n-gram model",
-        metavar="NAME=VALUE",
-    ),
-]
-Regroup = Annotated[
-    list[str] | None,
-    typer.Option(help="More columns to group by, separated by commas; they remain features", metavar="COLUMNS"),
-]
-Unit = Annotated[
-    str | None, typer.Option(help="Column that combines rows into one player, such as a patient", metavar="COLUMN")
-]
-UnitSize = Annotated[
-    int | None,
-    typer.Option(
-        help="So many rows of a provider are one player, in the order of a hash of their content with the split seed",
-        min=1,
-        metavar="ROWS",
-    ),
-]
-MaxPlayers = Annotated[
-    int | None, typer.Option(help="The smallest --unit-size that makes at most so many players", min=2, metavar="N")
-]
-Test = Annotated[Path | None, typer.Option(help="File of test rows")]
-TestFraction = Annotated[
-    float, typer.Option(help="Approximate fraction of rows held out for testing", metavar="FRACTION")
-]
-SplitSeed = Annotated[int, typer.Option(help="Change this number to hold out other test rows", min=0)]
-TestBy = Annotated[str | None, typer.Option(help="Column that says train or test", metavar="COLUMN")]
-MonteCarloOnly = Annotated[
-    bool, typer.Option("--monte-carlo-only", help="Leave the error of the test rows out of all intervals")
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object. With --text: folder or hub "
-        "name of a causal language model (default: an n-gram model)",
-        metavar="MODEL",
-    ),
-]
-Metric = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="scikit-learn scorer; several separated by commas (default: depends on the target)", metavar="NAMES"
-    ),
-]
-AlsoMetric = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Further scores of the same trainings, for fgsv sensitivity; payments do not depend on them",
-        metavar="NAMES",
-    ),
-]
-AlsoSlice = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Column of the test rows: also score the rows with each of its values separately", metavar="COLUMNS"
-    ),
-]
-Empty = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Score of no data, one for each metric (default: that of the best constant)", metavar="NUMBERS"
-    ),
-]
-TaskName = Annotated[
-    Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
-]
-Ignore = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Columns that are not features, separated by commas; in a folder of texts, files: '*.png' of every "
-        "provider, 'Acme/a.txt' of one",
-        metavar="COLUMNS",
-    ),
-]
-GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one", metavar="NAME")]
-TargetMissing = Annotated[
-    str | None,
-    typer.Option(
-        help="Rows without a target or text: drop leaves them out, any other word makes them a class", metavar="WORD"
-    ),
-]
-SharedUnits = Annotated[
-    Literal["co-own", "split"] | None,
-    typer.Option(help="A unit with rows of several providers: one player owned in proportion to rows, or one each"),
-]
-TrainingSeeds = Annotated[
-    Literal["fixed", "fresh"],
-    typer.Option(
-        help="One seed for all trainings, or a fresh one for each coalition. With fresh, shares refer to the "
-        "expected score, and intervals include the error of training seeds (32 to 128 more evaluations)"
-    ),
-]
-Refit = Annotated[
-    bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
-]
-Reference = Annotated[
-    str | None,
-    typer.Option(
-        help="File to fit the preprocessing to, or the word test for the test rows (default: the training rows)",
-        metavar="FILE",
-    ),
-]
-Registered = Annotated[
-    str | None,
-    typer.Option(
-        help="Column with the registration time of each row, a number or a date such as 2025-03-31, by which the "
-        "audit decides which of two equal rows came first (default: the order of the file)",
-        metavar="COLUMN",
-    ),
-]
-Encoding = Annotated[str, typer.Option(help="Text encoding of the file", metavar="NAME")]
-Budget = Annotated[int | None, typer.Option(help="Evaluations in total", min=1)]
-Precision = Annotated[
-    float | None,
-    typer.Option(
-        help="Stop when every share is known to within this (0.01 = one percentage point)", metavar="FRACTION"
-    ),
-]
-MaxTime = Annotated[
-    Any,
-    typer.Option(
-        help="Time limit, such as 90s, 10m or 2h; an audit gets half of it",
-        parser=parsers.duration,
-        metavar="DURATION",
-    ),
-]
-Confidence = Annotated[float, typer.Option(help="Confidence level of all intervals", callback=parsers.a_confidence)]
-Seed = Annotated[int, typer.Option(help="Random seed: same seed, same result", min=0)]
-Jobs = Annotated[int, typer.Option(help="Number of workers; -1 for one per core")]
-Ledger = Annotated[Path | None, typer.Option(help="File that records every evaluation, so that none is repeated")]
-OnError = Annotated[
-    Any,
-    typer.Option(
-        help="raise, or the number that a failed evaluation counts as, or empty: count it like no data",
-        parser=parsers.on_error,
-        metavar="TEXT",
-    ),
-]
-Amount = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Amount to split, such as 100000.00; with several outputs one each, separated by commas",
-        metavar="AMOUNT",
-    ),
-]
-Currency = Annotated[str, typer.Option(help="Three-letter currency code", metavar="CODE")]
-SameCurrency = Annotated[
-    str | None,
-    typer.Option(
-        help="Three-letter currency code (default: the saved payout's, or EUR if there is none)", metavar="CODE"
-    ),
-]
-Clip = Annotated[
-    bool, typer.Option("--clip", help="Pay nothing for negative values instead of charging (not faithful)")
-]
-Floor = Annotated[str | None, typer.Option(help="Smallest payment to each provider (not faithful)", metavar="AMOUNT")]
-Cap = Annotated[str | None, typer.Option(help="Largest payment to each provider (not faithful)", metavar="AMOUNT")]
-PayAnyway = Annotated[
-    bool, typer.Option("--pay-anyway", help="Pay even if payments are uncertain or absurd (otherwise exit code 3)")
-]
-NoWithout = Annotated[
-    bool,
-    typer.Option(
-        "--no-without",
-        help="Do not compute the score without each provider, and of each alone (two evaluations each)",
-    ),
-]
-Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv audit` is `fgsv value --audit`")]
-AuditBudget = Annotated[
-    int | None,
-    typer.Option(
-        help="Evaluations for the audit (default: 4,000, or more if it needs them, plus as many as the valuation if "
-        "copies are found, twice that with --registered)"
-    ),
-]
-PARTS = ["2,3,5"]
-Parts = Annotated[
-    list[str],
-    typer.Option(
-        help="Numbers of companies the audit splits each provider into, separated by commas",
-        callback=parsers.parts,
-        metavar="NUMBERS",
-    ),
-]
-AggregateOnly = Annotated[
-    bool, typer.Option("--aggregate-only", help="Leave the values of single players out of the report")
-]
-Out = Annotated[
-    Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html", metavar="FOLDER")
-]
-Before = Annotated[
-    Path | None, typer.Option(help="valuation.json of the previous period, for comparison in the report")
-]
-Start = Annotated[
-    list[Path] | None,
-    typer.Option(help="Ledger of an earlier run, whose evaluations of players still present are reused; repeatable"),
-]
-SealFile = Annotated[
-    Path | None, typer.Option("--seal", help="Seal of this run (from fgsv seal), which determines its seed")
-]
-# a seal fixes everything but the seed and uses nothing earlier: these are accepted only to say so
-NotSealedSeed = Annotated[int, typer.Option("--seed", min=0, hidden=True)]
-NotSealedStart = Annotated[list[Path] | None, typer.Option("--start", hidden=True)]
-Public = Annotated[str | None, typer.Option(help="With --seal: the value that became public after sealing")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]
-ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
-Saved = Annotated[Path, typer.Argument(help="A valuation.json or its folder")]
-
+PYTHON_ONLY: dict[str, Any] = {}
+EXCEPTIONS: dict[str, dict[str, Any]] = {
+    "amount": {"kind": list[str], "read": parsers.amounts},
+    "before": {"kind": Path, "read": parsers.result},
+    "budget": {"min": 1},
+    "cap": {"kind": str},
+    "command": PYTHON_ONLY,
+    "confidence": {"read": parsers.a_confidence},
+    "data": {"kind": list[Path]},
+    "empty": {"kind": list[str], "read": parsers.numbers},
+    "floor": {"kind": str},
+    "game": {"kind": str},
+    "limits": PYTHON_ONLY,
+    "max_players": {"min": 2},
+    "max_time": {"kind": str, "read": parsers.duration},
+    "model": {"kind": str},
+    "on_error": {"kind": str, "read": parsers.on_error},
+    "parts": {"kind": list[str], "read": parsers.parts},
+    "payout": {"kind": list[str], "read": parsers.amounts},
+    "pilot": {"min": 100},
+    "player": {"kind": list[str]},
+    "provider": {"kind": list[str]},
+    "records": {"min": 1},
+    "reference": {"kind": str},
+    "rows": {"kind": Path},
+    "sample": {"min": 1},
+    "seal": {"kind": Path, "read": parsers.seal},
+    "seed": {"min": 0},
+    "split_seed": {"min": 0},
+    "start": {"kind": list[Path]},
+    "target_missing": {"kind": str},
+    "test": {"kind": Path},
+    "tolerance": {"min": 0},
+    "training": {"kind": list[str], "read": parsers.settings},
+    "unit_size": {"min": 1},
+    "watcher": PYTHON_ONLY,
+}
+"""By option: `kind`, its type in a command; `read`, from what was given to the argument; `min`, the least number."""
+KINDS: dict[str, Any] = {
+    "bool": bool,
+    "float": float,
+    "int": int,
+    "str": str,
+    "str | Path": Path,
+    "str | Sequence[str]": list[str],
+}
+"""Types of parameters as those of options."""
 NEEDS = {
     "payout": ("currency", "clip", "floor", "cap", "pay_anyway"),
     "audit": ("audit_budget", "parts"),
@@ -262,6 +85,119 @@ NEEDS = {
     "unit": ("shared_units",),
 }
 """Options that say nothing without another one, which is asked for first."""
+
+PACKAGE = Path(fgsv.__file__).parent
+ENTRY = re.compile(r"^    (\w+): (.*(?:\n        .*)*)", re.MULTILINE)
+"""A parameter and its words in Args."""
+IN_PYTHON = re.compile(r"(?:^|(?<=\. ))In Python\b.*?(?:\. |\.?$)")
+"""A sentence that is not for commands."""
+
+Saved = Annotated[Path, typer.Argument(help="A valuation.json or its folder")]
+ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
+OF_LONG_COMMANDS = {
+    "config": Annotated[
+        Path | None,
+        typer.Option(
+            help="Options from a TOML file, such as --save-config writes; those of the command line come first",
+            is_eager=True,
+            callback=config.read,
+        ),
+    ],
+    "save_config": Annotated[Path | None, typer.Option(help="TOML file to write the options of this command to")],
+    "help_all": Annotated[
+        bool, typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=show_all)
+    ],
+}
+
+
+class Parameter(NamedTuple):
+    """A parameter of a public function, as an option."""
+
+    name: str
+    kind: Any
+    default: Any
+    """`inspect.Parameter.empty` if it is required."""
+    words: str
+
+
+@dataclass(frozen=True)
+class Function:
+    """A public function whose parameters are options; its place is like `data/table.py:open_table`."""
+
+    place: str
+    only: str = ""
+    """Names of parameters that are options. Default: all that are given by name alone."""
+    optional: str = ""
+    """Names of those that a command may do without, and shows no default of."""
+    chosen_by: str = ""
+    """The option that calls it in place of another function."""
+
+    @cached_property
+    def options(self) -> dict[str, Parameter]:
+        """The parameters by option: `max_seconds` is `max_time`."""
+        file, _, name = self.place.partition(":")
+        source = _source(file)
+        head, docstring, _ = source.partition(f"\ndef {name}(")[2].split('"""', 2)
+        words = dict(ENTRY.findall(inspect.cleandoc(docstring).partition("Args:\n")[2].partition("\n\n")[0]))
+        [tree] = ast.parse(f"def {name}({head}pass").body
+        assert isinstance(tree, ast.FunctionDef)
+        positional, keywords = tree.args.args, tree.args.kwonlyargs
+        required = [None] * (len(positional) - len(tree.args.defaults))
+        defaults = [*required, *tree.args.defaults, *tree.args.kw_defaults]
+        wanted = self.only.split() or [each.arg for each in keywords]
+        found = {}
+        for argument, default in zip([*positional, *keywords], defaults, strict=True):
+            key = _key(argument.arg)
+            if argument.arg not in wanted or EXCEPTIONS.get(key) is PYTHON_ONLY:
+                continue
+            kind = EXCEPTIONS.get(key, {}).get("kind") or _kind(argument.annotation, source)
+            constant = None if argument.arg in self.optional.split() else _constant(default, source)
+            found[key] = Parameter(argument.arg, kind, constant, " ".join(words[argument.arg].split()))
+        return found
+
+    def of(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that options give."""
+        return {
+            parameter.name: not given[key] if parameter.default is True else given[key]
+            for key, parameter in self.options.items()
+            if key in given
+        }
+
+
+def command(*functions: Function, hidden: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of `run(context, own parameters, **given)`: the functions' parameters are options, too.
+
+    Of two functions that have a parameter, the first describes it. `hidden` options are accepted only to be refused.
+    """
+
+    def decorated(run: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in inspect.signature(run, eval_str=True).parameters.values()
+            if each.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        taken = {each.name for each in own}
+        shared = {key: each for key, each in _described(functions).items() if key not in taken}
+
+        @wraps(run)
+        def made(**options: Any) -> None:
+            context = options["context"]
+            check_needs(context)
+            given = {key: _read(key, options[key], context) for key in shared if was_given(context, key)}
+            run(**{name: options[name] for name in taken}, **given)
+
+        parameters = [*own, *(_as_option(key, each, hidden.split()) for key, each in shared.items())]
+        if len(parameters) >= MANY:
+            parameters += [
+                inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+                for key, kind in OF_LONG_COMMANDS.items()
+            ]
+        made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        made.__annotations__ = {each.name: each.annotation for each in parameters}
+        return made
+
+    return decorated
 
 
 def was_given(context: typer.Context, name: str) -> bool:
@@ -274,7 +210,92 @@ def check_needs(context: typer.Context) -> None:
     """Refuse options that would be ignored, because the one they belong to is not given."""
     given = context.params
     for needed, others in NEEDS.items():
-        if needed in given and not given[needed] and context.info_name != needed:
+        if needed in given and not given[needed]:
             for name in others:
                 if name in given and was_given(context, name):
                     raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with --{needed}")
+
+
+def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
+    """Return the parameters of functions by option, with words for help."""
+    found: dict[str, Parameter] = {}
+    for function in functions:
+        for key, parameter in function.options.items():
+            words = IN_PYTHON.sub("", parameter.words).strip().removesuffix(".")
+            if function.chosen_by not in ("", key) and (key not in found or words != found[key].words):
+                before = f"{found[key].words}. " if key in found else ""
+                words = f"{before}With --{function.chosen_by}: {words[0].lower()}{words[1:]}"
+            elif key in found:
+                continue
+            found[key] = parameter._replace(words=words)
+    flags = {each.name: f"--{key.replace('_', '-')}" for key, each in found.items()}
+    return {
+        key: each._replace(words=re.sub("`(.*?)`", lambda name: flags.get(name[1], name[1]), each.words))
+        for key, each in found.items()
+    }
+
+
+def _as_option(key: str, parameter: Parameter, hidden: Iterable[str]) -> inspect.Parameter:
+    """Return a parameter of a command for typer."""
+    default = parameter.default
+    if parameter.kind is bool:
+        default = False  # of one that is True, the option is its opposite
+    elif isinstance(default, tuple):
+        default = [",".join(map(str, default))] if default else None
+    elif default == "":
+        default = None
+    kind = parameter.kind if default is not None else parameter.kind | None
+    flag = typer.Option(
+        f"--{key.replace('_', '-')}",
+        help=parameter.words,
+        hidden=key in hidden,
+        metavar=next((word for word, names in VALUES.items() if key in names.split()), None),
+        min=EXCEPTIONS.get(key, {}).get("min"),
+    )
+    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])
+
+
+def _read(key: str, given: Any, context: typer.Context) -> Any:
+    """Return the argument that an option gives."""
+    try:
+        return EXCEPTIONS.get(key, {}).get("read", lambda same: same)(given)
+    except typer.BadParameter as error:
+        error.ctx, error.param_hint = context, f"'--{key.replace('_', '-')}'"
+        raise
+
+
+def _key(name: str) -> str:
+    """Return the name of a parameter's option, without dashes."""
+    with in_command():
+        return option(name).removeprefix("--").replace("-", "_")
+
+
+def _kind(annotation: ast.expr | None, source: str) -> Any:
+    """Return the type of an option from that of a parameter."""
+    name = ast.unparse(annotation or ast.Name("Any")).removesuffix(" | None")
+    if name in KINDS:
+        return KINDS[name]
+    choices = re.fullmatch(r"Literal\[(.*)\]", _meaning(name, source) if name.isidentifier() else name)
+    if choices is None:
+        raise TypeError(f"no option has the type {name}: EXCEPTIONS must say its kind")
+    return Literal[ast.literal_eval(f"{choices[1]},")]
+
+
+def _constant(default: ast.expr | None, source: str) -> Any:
+    """Return a default: a literal, or a constant with a name."""
+    if default is None:
+        return inspect.Parameter.empty
+    return ast.literal_eval(_meaning(default.id, source) if isinstance(default, ast.Name) else default)
+
+
+def _meaning(name: str, source: str) -> str:
+    """Return what a name is assigned in a file of the package, or in the one that it is imported from."""
+    assigned = re.search(rf"^{name} = (.+)$", source, re.MULTILINE)
+    if assigned:
+        return assigned[1]
+    [module] = re.findall(rf"^from fgsv\.([\w.]+) import .*\b{name}\b", source, re.MULTILINE)
+    return _meaning(name, _source(f"{module.replace('.', '/')}.py"))
+
+
+def _source(file: str) -> str:
+    return (PACKAGE / file).read_text(encoding="utf-8")

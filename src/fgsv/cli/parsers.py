@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from fgsv.results import Result, Seal
 
 
 def a_confidence(number: float) -> float:
@@ -16,7 +21,7 @@ def a_confidence(number: float) -> float:
     return number
 
 
-def parts(texts: list[str]) -> tuple[int, ...]:
+def parts(texts: Sequence[str]) -> tuple[int, ...]:
     """Return numbers of companies from texts, each with one or several separated by commas.
 
     >>> parts(["2,10", "20"])
@@ -38,16 +43,16 @@ def amounts(texts: Sequence[str]) -> str | list[str]:
     return found[0] if len(found) == 1 else found
 
 
-def numbers(texts: Sequence[str]) -> list[float] | None:
-    """Return the numbers that an option lists; None if there are none.
+def numbers(texts: Sequence[str]) -> list[float]:
+    """Return the numbers that an option lists.
 
-    >>> numbers(["0,0.5"]), numbers([])
-    ([0.0, 0.5], None)
+    >>> numbers(["0,0.5"])
+    [0.0, 0.5]
     """
     try:
-        return [float(number) for number in listed(texts)] or None
+        return [float(number) for number in listed(texts)]
     except ValueError:
-        raise typer.BadParameter(f"--empty must be like 0 or 0,0.5, got {','.join(texts)!r}") from None
+        raise typer.BadParameter(f"must be like 0 or 0,0.5, got {','.join(texts)!r}") from None
 
 
 def listed(texts: Sequence[str]) -> list[str]:
@@ -69,7 +74,7 @@ def settings(texts: Sequence[str]) -> dict[str, int | float | str]:
     for text in listed(texts):
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            raise typer.BadParameter(f"--training must be like steps=100,rank=16, got {text!r}")
+            raise typer.BadParameter(f"must be like steps=100,rank=16, got {text!r}")
         found[name] = value
         for kind in (float, int):
             with suppress(ValueError):
@@ -99,3 +104,17 @@ def on_error(text: str) -> str | float:
         return text if text in ("raise", "empty") else float(text)
     except ValueError:
         raise typer.BadParameter(f"must be raise, empty or a number, got {text!r}") from None
+
+
+def seal(path: Path) -> Seal:
+    """Return the seal in a file."""
+    from fgsv.results import Seal
+
+    return Seal.load(path)
+
+
+def result(path: Path) -> Result:
+    """Return a saved result."""
+    from fgsv.results import Result
+
+    return Result.load(path)

@@ -1,36 +1,47 @@
-"""The commands that open a result: `fgsv report`, `fgsv compare`, `fgsv payout` and `fgsv verify`."""
+"""The commands that open a result: its report, comparison, payout, sensitivity and verification."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgsv.cli import options as option
-from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
-from fgsv.cli.parsers import amounts
+from fgsv.cli.options import ForceFile, Function, Json, Saved, command
+from fgsv.cli.printing import print_json
+from fgsv.cli.values import TERMS
 
 if TYPE_CHECKING:
     from fgsv.results import Result
 
+RENDER = Function("report/page.py:render", only="aggregate_only")
+NEW = Function("pipeline/pipeline.py:value_data", only="payout before")
+SPLIT = Function("payout/splitting.py:split", only="amount clip floor cap pay_anyway confidence")
+COMPARE = Function("results/periods.py:compare_results", only="confidence")
+SENSITIVITY = Function("results/sensitivities.py:sensitivity", only="confidence")
+VERIFY = Function("verification/checking.py:verify_result", only="ledger")
+VERIFY_DATA = Function("verification/checking.py:verify_data", only="data test sample tolerance", optional="data")
 
+SameCurrency = Annotated[
+    str | None,
+    typer.Option(
+        help="Three-letter currency code. Default: the saved payout's, or EUR if there is none", metavar="CODE"
+    ),
+]
+
+
+@command(NEW, TERMS, RENDER)
 def report(
-    saved: option.Saved,
     context: typer.Context,
-    out: Annotated[Path | None, typer.Option(help="Page to write (default: report.html next to the file)")] = None,
-    payout: option.Amount = None,
-    currency: option.SameCurrency = None,
-    clip: option.Clip = False,
-    floor: option.Floor = None,
-    cap: option.Cap = None,
-    pay_anyway: option.PayAnyway = False,
-    aggregate_only: option.AggregateOnly = False,
-    before: option.Before = None,
-    force: option.ForceFile = False,
-    as_json: option.Json = False,
+    saved: Saved,
+    out: Annotated[Path | None, typer.Option(help="Page to write. Default: report.html next to the file")] = None,
+    currency: SameCurrency = None,
+    force: ForceFile = False,
+    as_json: Json = False,
+    **given: Any,
 ) -> None:
     """Write the report of a saved result, one HTML file.
 
@@ -39,35 +50,34 @@ def report(
 
     Example: fgsv report result/valuation.json --payout 100000 --aggregate-only --out for-everybody.html
     """
-    from dataclasses import replace
-
     from fgsv.cli import console
     from fgsv.files import write_whole
     from fgsv.pipeline import check_file
     from fgsv.report import render
     from fgsv.results import Result
 
-    option.check_needs(context)
     page = out or (saved / "report.html" if saved.is_dir() else saved.with_name("report.html"))
     result = Result.load(saved)
     check_file(page, force=force)
-    if before is not None:
-        result = replace(result, before=Result.load(before))
-    if payout:
-        result = _paid(result, payout, currency, clip, floor, cap, pay_anyway)
-    write_whole(page, render(result, aggregate_only=aggregate_only))
+    if "before" in given:
+        result = replace(result, before=given["before"])
+    if "payout" in given:
+        result = _paid(result, given["payout"], currency, given)
+    write_whole(page, render(result, **RENDER.of(given)))
     if as_json:
         print_json({"report": str(page)})
     else:
         console.say(f"written: {page}")
-    raise typer.Exit(0 if not payout else console.code_of_payout(result.unpaid, quiet=as_json))
+    raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json) if "payout" in given else 0)
 
 
+@command(COMPARE)
 def compare(
-    first: option.Saved,
+    context: typer.Context,
+    first: Saved,
     second: Annotated[Path, typer.Argument(help="Another valuation.json or its folder")],
-    confidence: option.Confidence = 0.95,
-    as_json: option.Json = False,
+    as_json: Json = False,
+    **given: Any,
 ) -> None:
     """Compare two saved results: what moved, what is noise.
 
@@ -80,25 +90,22 @@ def compare(
     from fgsv.report.sections import then_and_now
     from fgsv.results import Result, compare_results
 
-    found = compare_results(Result.load(first), Result.load(second), confidence)
+    found = compare_results(Result.load(first), Result.load(second), **COMPARE.of(given))
     if as_json:
         print_json(found.to_dict())
     else:
         console.show_section(then_and_now(found))
 
 
+@command(SPLIT)
 def payout(
-    saved: option.Saved,
-    amount: option.Amount,
-    currency: option.SameCurrency = None,
-    clip: option.Clip = False,
-    floor: option.Floor = None,
-    cap: option.Cap = None,
-    pay_anyway: option.PayAnyway = False,
-    confidence: option.Confidence = 0.95,
+    context: typer.Context,
+    saved: Saved,
+    currency: SameCurrency = None,
     out: Annotated[Path | None, typer.Option(help="File for the payments: .csv or .json")] = None,
-    force: option.ForceFile = False,
-    as_json: option.Json = False,
+    force: ForceFile = False,
+    as_json: Json = False,
+    **given: Any,
 ) -> None:
     """Split an amount of money by a saved valuation.
 
@@ -106,18 +113,16 @@ def payout(
 
     Example: fgsv payout result/valuation.json --amount 100000 --currency EUR --out payments.csv
     """
-    from dataclasses import replace
-
     from fgsv.cli import console
     from fgsv.pipeline import check_file, write_payout
     from fgsv.report.sections import payments
     from fgsv.results import Result
-    from fgsv.results.documents import document_of
+    from fgsv.results.as_json import document_of
 
     if out is not None:
         check_file(out, force=force, kinds=(".csv", ".json"))
-    result = replace(Result.load(saved), confidence=confidence)
-    result = _paid(result, amount or (), currency, clip, floor, cap, pay_anyway)
+    result = replace(Result.load(saved), confidence=given.get("confidence", 0.95))
+    result = _paid(result, given["amount"], currency, given)
     paid = result.payout
     if as_json:
         print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
@@ -131,15 +136,15 @@ def payout(
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
 
 
-def _paid(result: Result, amount: Sequence[str], currency: str | None, *policy: Any) -> Result:
-    """Return a result with an amount split by it, or with the refusal; `policy` are the terms after the currency.
+def _paid(result: Result, amount: Any, currency: str | None, given: Mapping[str, Any]) -> Result:
+    """Return a result with an amount split by it, or with the refusal.
 
     Without a currency, it is that of the saved payout.
     """
     from fgsv.payout import Terms
 
     earlier = "EUR" if result.payout is None else result.payout.currency
-    paid = result.paid_by(Terms(amounts(amount), currency or earlier, *policy))
+    paid = result.paid_by(Terms(amount, **TERMS.of(given) | {"currency": currency or earlier}))
     if paid.errors:
         raise paid.errors[-1]
     return paid
@@ -152,13 +157,15 @@ def _label(saved: Path) -> str:
     return saved.absolute().parent.name if saved.name == "valuation.json" else saved.stem
 
 
+@command(SENSITIVITY)
 def sensitivity(
-    saved: option.Saved,
+    context: typer.Context,
+    saved: Saved,
     others: Annotated[
         list[Path] | None, typer.Argument(help="Further results, such as runs with other models, labelled by folder")
     ] = None,
-    confidence: option.Confidence = 0.95,
-    as_json: option.Json = False,
+    as_json: Json = False,
+    **given: Any,
 ) -> None:
     """Show how shares depend on scores, slices and test rows.
 
@@ -173,7 +180,7 @@ def sensitivity(
 
     more = others or []
     labels = [_label(path) for path in more]
-    found = sensitivity(Result.load(saved), *map(Result.load, more), labels=labels, confidence=confidence)
+    found = sensitivity(Result.load(saved), *map(Result.load, more), labels=labels, **SENSITIVITY.of(given))
     if as_json:
         print_json(found.to_dict())
         return
@@ -181,18 +188,8 @@ def sensitivity(
         console.show_section(section)
 
 
-def verify(
-    valuation: option.Saved,
-    context: typer.Context,
-    ledger: Annotated[Path, typer.Option(help="Ledger of the run")],
-    data: Annotated[
-        list[Path] | None, typer.Option(help="The table that was valued: also evaluate a sample of the ledger again")
-    ] = None,
-    test: Annotated[Path | None, typer.Option(help="The file of test rows, if there was one")] = None,
-    sample: Annotated[int, typer.Option(help="With --data: batches to evaluate again, drawn at random", min=1)] = 60,
-    tolerance: Annotated[float, typer.Option(help="With --data: largest allowed difference of a value", min=0)] = 0.0,
-    as_json: option.Json = False,
-) -> None:
+@command(VERIFY, VERIFY_DATA)
+def verify(context: typer.Context, valuation: Saved, as_json: Json = False, **given: Any) -> None:
     """Recompute a result from its ledger and compare.
 
     This needs neither data nor model. With --data, also open the table as the run did and evaluate a sample of the
@@ -202,15 +199,14 @@ def verify(
     """
     from fgsv.verification import verify_data, verify_result
 
-    option.check_needs(context)
-    result, found = verify_result(valuation, ledger)
+    result, found = verify_result(valuation, given["ledger"])
     stated = result.valuation
     same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations:,} recorded evaluations"
     words = [*([] if found else [same]), *found.notes]
     if found.on_trust:
         words.append(f"taken on trust, because the ledger has no record of it: {', '.join(found.on_trust)}")
-    if data:
-        again = verify_data(result, ledger, data, test=test, sample=sample, tolerance=tolerance)
+    if "data" in given:
+        again = verify_data(result, given["ledger"], **VERIFY_DATA.of(given))
         found += again
         words += [] if again else [f"{again.n_evaluated} batches evaluated again from the data: same"]
     report_differences(words, found, as_json)

@@ -11,8 +11,8 @@ import pandas as pd
 
 from fgsv.checks import check_type
 from fgsv.data.facts import equal_rows
+from fgsv.data.pieces import FEW_PLAYERS, in_units
 from fgsv.data.source import Source
-from fgsv.data.units import FEW_PLAYERS, in_units
 from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
@@ -71,9 +71,10 @@ class Dataset(ABC):
 
     def larger_players(self) -> tuple[int, Any, Partition] | None:
         """Return a unit size that makes few players, with their game and partition; None if there is none."""
-        main, partition = next(iter(self.groupings)), self.partition
+        partition = self.partition
         if self.units is not None or partition.n_players <= 2 * FEW_PLAYERS or partition.n_groups > FEW_PLAYERS:
             return None
+        main = next(iter(self.groupings))
         of_main = replace(self.rows, groupings={main: partition}, paid=(main,))
         rows = in_units(of_main, None, FEW_PLAYERS, seed=self.source.split_seed or 0)
         return rows.pieces.size, self.game_of_units(rows.units), rows.partition
@@ -105,11 +106,16 @@ class Dataset(ABC):
         """(rows,) the unit of each training row; None where each row is a player."""
         return self.rows.units
 
+    def contents(self) -> list[bytes]:
+        """Return what the model learns from each training row: rows are equal if these are."""
+        return self.rows.contents()
+
     def equal_rows(self) -> tuple[Masks, list[str]]:
         """Return (rows,) whether another provider has an equal row, and a warning that names whose are equal."""
+        contents = self.contents()
         if not self.partition.is_disjoint:
-            return np.zeros(len(self.rows.contents()), dtype=bool), []
-        return equal_rows(self.rows.contents(), self.row_owners())
+            return np.zeros(len(contents), dtype=bool), []
+        return equal_rows(contents, self.row_owners())
 
     def row_owners(self) -> Partition:
         """Return the owner of each training row, even if a player is a unit of several rows."""
@@ -142,11 +148,9 @@ class Dataset(ABC):
         return valuation if self.weights is None else valuation.combined(self.weights)
 
     def __repr__(self) -> str:
-        n_groups, n_players = self.partition.n_groups, self.partition.n_players
+        players = f"{self.partition.n_players:,} players of {self.partition.n_groups:,} groups"
         warnings = (f"warning: {each}" for each in self.warnings)
-        return "\n".join(
-            [f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes, *warnings]
-        )
+        return "\n".join([f"{self.source.file}: {players}", *self.notes, *warnings])
 
 
 def check_dataset(given: object) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.data.choice import chosen
 from fgsv.data.inputs import read_all
 from fgsv.data.players import labels_of, without_training_rows
 from fgsv.data.reading import listed_names
-from fgsv.data.test_rows import chosen
 from fgsv.types import Masks
 
 
@@ -28,7 +28,7 @@ def hold_out(
     Args:
         path: What `open_table` takes.
         fraction: Approximate fraction of rows held out for testing.
-        group: Provider columns, which do not decide; a provider without any other row is an error.
+        group: Provider column, or several, which do not decide; a provider without any other row is an error.
         unit: Column whose units are held out as a whole, such as a patient.
         split_seed: Key of the hash: a large number that providers did not know when they delivered.
         encoding: Text encoding of the file.

@@ -16,12 +16,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from fgsv.data.choice import contents_with_target
 from fgsv.data.documents import Documents
 from fgsv.data.labelled_rows import LabelledRows
 from fgsv.data.players import shown
 from fgsv.data.preprocessing import Columns, days
 from fgsv.data.reading import as_listed, odd_number
-from fgsv.data.test_rows import contents_with_target
 from fgsv.types import Floats
 
 FEWEST_ROWS = 20
@@ -111,7 +111,8 @@ def _is_id(column: pd.Series[Any]) -> bool:
 def _score_alone(rows: LabelledRows, columns: Columns, name: str) -> float:
     """Return the score on test rows of a tree that sees this feature only; of a line, if that is better."""
     X, X_test = _as_numbers(rows, columns, name)
-    y, y_test = rows.target[:MOST_ROWS], rows.test_target[:MOST_ROWS]
+    y = rows.target[:MOST_ROWS]
+    y_test = rows.test_target[:MOST_ROWS]
     if len(y) < FEWEST_ROWS or len(np.unique(y_test)) < 2:
         return 0.0
     if rows.task == "classification":

@@ -1,14 +1,19 @@
-"""The score of a table: the default, and advice if it leaves little to share."""
+"""Metrics of a table: the default one, all that its models are scored by, and advice if there is little to share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fgsv.data.labelled_rows import LabelledRows
+from fgsv.data.reading import TableError
 from fgsv.valuation import Valuation
+from fgsv.words import option
 
 SKEWED = 2 / 3
 """Classes are skewed if one has more than this fraction of the rows: always guessing it is then hard to beat."""
@@ -46,8 +51,8 @@ def default_metric(rows: LabelledRows, model: Any) -> tuple[str, str]:
         return "r2", f"scored by r2, the default for a regression; {other}"
     y = np.concatenate([rows.target, rows.test_target])
     classes, counts = np.unique(y, return_counts=True)
-    fraction, commonest = counts.max() / len(y), classes[counts.argmax()]
-    skewed = f"{fraction:.0%} of the rows have class {commonest}"
+    fraction = counts.max() / len(y)
+    skewed = f"{fraction:.0%} of the rows have class {classes[counts.argmax()]}"
     if fraction <= SKEWED:
         return "accuracy", f"scored by accuracy, because no class has more than two thirds of the rows; {other}"
     metric = _of_skewed(classes, rows.test_target, model)
@@ -60,6 +65,75 @@ def _of_skewed(classes: NDArray[Any], y_test: NDArray[Any], model: Any) -> str:
     if ranked and len(np.unique(y_test)) == len(classes):
         return "roc_auc" if len(classes) == 2 else "roc_auc_ovr"
     return "neg_log_loss" if likely else "accuracy"
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The outputs of a table's game: one metric or several, and then further scores."""
+
+    metrics: Sequence[str]
+    also: Mapping[str, Any]
+    """Further outputs, without effect on payments: other metrics, and the first one on slices of the test rows."""
+    notes: tuple[str, ...] = ()
+    """Why this metric was chosen, if nobody chose it."""
+
+    @classmethod
+    def of(cls, rows: LabelledRows, learner: Any, metrics: Sequence[str], others: Sequence[str]) -> Scores:
+        """Choose a metric if there is none, and add the others.
+
+        Args:
+            rows: The rows that decide which metric is the default one, and the slices of the test rows.
+            learner: The model: it decides whether probabilities or ranks can be scored.
+            metrics: Names that the user gave; none: the default.
+            others: Names of further scores, without effect on payments.
+
+        Raises:
+            TableError: There are several metrics and further scores.
+
+        """
+        notes: tuple[str, ...] = ()
+        if not metrics:
+            default, why = default_metric(rows, learner)
+            metrics = [default]
+            notes = (why,)
+        if (others or rows.test_slices) and len(metrics) > 1:
+            several = f"{option('also_metric')} and {option('also_slice')}"
+            raise TableError(f"{several} need a single {option('metric')}, got {', '.join(metrics)}")
+        also: dict[str, Any] = {name: name for name in others if name != metrics[0]}
+        for column, slices in rows.test_slices.items():
+            for each in sorted(pd.unique(pd.Series(slices))):
+                also[f"{column}: {each}"] = metrics[0], slices == each
+        return cls(metrics, also, notes)
+
+    @property
+    def scoring(self) -> Any:
+        """All outputs, as `fgsv.utility` takes them."""
+        if self.also:
+            return {self.metrics[0]: self.metrics[0], **self.also}
+        return self.metrics[0] if len(self.metrics) == 1 else list(self.metrics)
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """Weights of the outputs that payments depend on; None if it is all of them."""
+        return (1.0, *(0.0 for _ in self.also)) if self.also else None
+
+    def worth_of_nothing(self, empty: float | Sequence[float] | None) -> Any:
+        """Return U(0) of every output, as `fgsv.utility` takes it, from what the user gave for the metrics."""
+        if not self.also:
+            return empty
+        given = [None] if empty is None else np.atleast_1d(empty).tolist()
+        if len(given) != 1:
+            defaults = f"the scores of {option('also_metric')} keep their defaults"
+            raise TableError(f"{option('empty')} takes one number, for {self.metrics[0]}: {defaults}")
+        return [*given, *[None] * len(self.also)]
+
+    def describe(self, game: Any) -> list[str]:
+        """Return what a game with these outputs is, in plain words."""
+        if not self.also:
+            return str(game.describe()).splitlines()
+        lines = str(game.describe(self.metrics[0], game.defaults[:1].tolist())).splitlines()
+        also = f"also scored (payments are by {self.metrics[0]} alone): {', '.join(self.also)}"
+        return [*lines, also]
 
 
 def alternatives(metric: str, task: str) -> str:
@@ -78,7 +152,14 @@ def alternatives(metric: str, task: str) -> str:
 
 
 def little_to_share(valuation: Valuation, metric: str, task: str) -> list[str]:
-    """Return a warning if shares are so large that their total says little."""
+    """Return a warning if shares are so large that their total says little.
+
+    Args:
+        valuation: On all test rows; of several outputs only texts are judged.
+        metric: What the total is measured in.
+        task: "classification", "regression" or "text".
+
+    """
     if task == "text" and (small := [total for total in np.atleast_1d(valuation.total) if total < LEAST_OF_TEXT]):
         return [
             f"there is next to nothing to share: all the documents add {min(small):.2g} to the {metric}, so shares "

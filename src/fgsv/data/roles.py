@@ -33,11 +33,11 @@ class Roles:
     test_fraction: float = 0.25
     """About this fraction of rows or units are test rows, if neither a column nor a file of their own names them."""
     split_seed: int = 0
-    """With it and a hash of their content (`fgsv.data.test_rows`), these are chosen."""
+    """With it and a hash of their content (`fgsv.data.choice`), these are chosen."""
     group_missing: str | None = None
     """The provider of rows without one; None: they are refused."""
     unit_size: int | None = None
-    """So many rows of a provider are one player (`fgsv.data.units`)."""
+    """So many rows of a provider are one player (`fgsv.data.pieces`)."""
     max_players: int | None = None
     """The smallest such number that makes at most so many players."""
     shared_units: SharedUnits | None = None
@@ -68,7 +68,14 @@ class Roles:
         return [*self.group, *([self.unit] if self.unit else [])]
 
     def check_provider(self, column: str, role: str, instead: str) -> None:
-        """Raise an error if no column has the providers, or if a column with another role has them, too."""
+        """Raise an error if no column has the providers, or if a column with another role has them, too.
+
+        Args:
+            column: The column with the other role.
+            role: That role, in words.
+            instead: What to give if no column has the providers, in words.
+
+        """
         if not self.group:
             raise TableError(f"no provider column: name it with {option('group', 'COLUMN')}, or give {instead}")
         if column in self.group:

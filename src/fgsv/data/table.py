@@ -15,24 +15,24 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.checks import as_list, check_type, whole_number
 from fgsv.data.carried_over import CarriedOver
+from fgsv.data.choice import contents_with_target
 from fgsv.data.dataset import Dataset
 from fgsv.data.facts import contradicted, sentences
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, rare_class, too_few
 from fgsv.data.inputs import read_all
 from fgsv.data.labelled_rows import LabelledRows, Task, prepare
 from fgsv.data.leaks import warnings_of_features, warnings_of_test_rows
+from fgsv.data.metrics import Scores
 from fgsv.data.models import model_of, task_of
 from fgsv.data.players import warnings_of_names
 from fgsv.data.preprocessing import Fitted, recognise_columns, transformer, warnings_of_categories
 from fgsv.data.reading import TableError, listed_names
 from fgsv.data.roles import Roles, SharedUnits
-from fgsv.data.scores import Scores
 from fgsv.data.source import Source
-from fgsv.data.test_rows import contents_with_target
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.batched.neighbours import Neighbours
-from fgsv.utilities.folds import FoldsError
 from fgsv.utilities.seeds import TrainingSeeds
+from fgsv.utilities.without_folds import FoldsError
 from fgsv.words import option
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class Table(Dataset):
         test = (self.inputs.X_test, self.inputs.y_test) if named else None
         return find_copies(*rows, test=test, registered=self.rows.registered)
 
+    def contents(self) -> list[bytes]:
+        """Return what the model learns from each training row: a copier may have given it another number."""
+        used = [name for name in self.rows.features if str(name) in self.source.features]
+        return contents_with_target(self.rows.features[used], self.rows.target)
+
     def own_test_rows(self) -> pd.DataFrame | None:
         """Return test rows that were drawn from the table, each with a digest of its provider."""
         return self.rows.test_rows
@@ -78,7 +83,8 @@ class Table(Dataset):
         """Return a sentence about each provider: its rows, classes, missing and equal ones, and doubtful labels."""
         if not self.partition.is_disjoint:
             return {}
-        rows, parts = self.rows, {}
+        rows = self.rows
+        parts = {}
         if rows.task == "classification":
             classes, counts = np.unique(rows.target, return_counts=True)
             rarest = classes[counts.argmin()]
@@ -151,21 +157,21 @@ def open_table(
             pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same
             columns. The provider and the unit may be levels of a data frame's index; the rest of it is dropped.
         target: Column to predict.
-        group: Provider column, or several; the first one is paid. Default: the name of each file.
-        regroup: More columns to group by; they remain features.
-        unit: Column that combines rows into one player, such as a patient.
-        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
-            with the split seed.
-        max_players: The smallest such number that makes at most so many players.
-        test: File of test rows, or a data frame.
+        group: Provider column, or several: the first one is paid. Default: the name of each file.
+        regroup: More columns to group by; in a table they remain features.
+        unit: Column that combines rows into one player, such as a patient or an author.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: that of a hash of their
+            content with the split seed.
+        max_players: The smallest `unit_size` that makes at most so many players.
+        test: File of test rows. In Python also a data frame.
         test_fraction: Approximate fraction of rows held out for testing.
         test_by: Column that says train or test.
         split_seed: Change this number to hold out other test rows.
-        model: logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object; in Python also an estimator.
+        model: logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object. In Python also an estimator.
             Default: logistic or ridge.
         metric: scikit-learn scorer, or several. Default: depends on the target.
         empty: Score of no data, one for each metric. Default: that of the best constant.
-        task: Classification or regression. Default: inferred from the target.
+        task: What the target is. Default: inferred from its values.
         group_missing: Provider name for rows without one.
         target_missing: Rows without a target: drop leaves them out, any other word makes them a class.
         shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
@@ -173,8 +179,8 @@ def open_table(
         ignore: Columns that are not features.
         refit_preprocessing: Refit the preprocessing for each coalition (slow).
         reference: File to fit the preprocessing to, or the word test for the test rows. Default: the training rows.
-        start: Ledger of an earlier run, or several: the preprocessing, the test rows and the score are those of the
-            last run of the first, and evaluations of players still present are reused.
+        start: Ledger of an earlier run, or several: evaluations of players still present are reused, and the
+            preprocessing, the test rows and the score are those of the last run of the first.
         monte_carlo_only: Leave the error of the test rows out of all intervals.
         encoding: Text encoding of the file.
         seed: Random seed: same seed, same result.
@@ -187,6 +193,12 @@ def open_table(
 
     Arguments that take several names take a list, or one text with commas between them; a name that has commas goes
     in double quotes.
+
+    Returns:
+        The table, with its `game`, the `partition` of its players by provider, and its `source`.
+
+    Raises:
+        TableError, ValueError, TypeError: The file or an argument is wrong; nothing was evaluated.
 
     Examples:
         >>> import pandas as pd
@@ -212,7 +224,8 @@ def open_table(
     roles = Roles.of(given)
     read = partial(read_all, group=roles.group, ignore=roles.ignore, text=roles.as_written, encoding=encoding)
     carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
-    file, tested = read(path), None if test is None else read(test)
+    file = read(path)
+    tested = None if test is None else read(test)
     roles = roles.of_file(file)
     rows = prepare(
         file,
@@ -233,15 +246,15 @@ def open_table(
     game, inputs, tested_by = _with_folds(inputs, rows, monte_carlo_only)
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
-    columns: dict[str, Any] = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
-    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,
         game,
+        rows,
+        roles,
         rows=len(rows.features),
         test_rows=len(rows.test_features),
-        columns=columns | ({} if registered is None else {"registered": registered}),
+        columns={"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore},
         task=rows.task,
         model=repr(game.model),
         metric=",".join(scores.metrics),
@@ -255,7 +268,6 @@ def open_table(
         ),
         features=fitted.columns.used,
         opened_with=given if named else None,
-        split_seed=rows.split_seed,
     )
     made = Table(game, rows, inputs, source, _warnings(rows, fitted), tuple(scores.also))
     return replace(made, warnings=(*made.warnings, *made.equal_rows()[1]))
@@ -293,14 +305,17 @@ def _fitted(rows: LabelledRows, carried: CarriedOver | None, reference: Any, enc
     if carried is not None:
         return carried.fitted, "taken from the run to start from"
     if reference is None:
-        frame, where = rows.features, "all training rows"
+        frame = rows.features
+        where = "all training rows"
     elif isinstance(reference, str) and reference == "test":
-        frame, where = rows.test_features, "the test rows"
+        frame = rows.test_features
+        where = "the test rows"
     else:
         file = read_all(reference, encoding=encoding)
         for name in rows.features.columns:
             file.column(name, "a feature")
-        frame, where = file.frame[list(rows.features.columns)], file.name
+        frame = file.frame[list(rows.features.columns)]
+        where = file.name
     return Fitted.to(frame, recognise_columns(frame)), f"fitted once, without labels, on {where}"
 
 
@@ -331,17 +346,15 @@ class Inputs:
         """Return the utility, of all training rows or of those that a mask selects."""
         from fgsv.utilities import utility
 
-        X, y, units = self.X, self.y, self.units
-        if rows is not None:
-            X, y, units = X[rows], y[rows], None if units is None else units[rows]
+        some: Any = slice(None) if rows is None else rows
         game = utility(
             self.model,
-            X,
-            y,
+            self.X[some],
+            self.y[some],
             self.X_test,
             self.y_test,
             self.scoring,
-            units=units,
+            units=None if self.units is None else self.units[some],
             empty=self.empty,
             seed=self.seed,
             training_seeds=self.training_seeds,

@@ -26,7 +26,7 @@ from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
-from fgsv.utilities.language.texts import words_of
+from fgsv.utilities.language.read_texts import words_of
 from fgsv.words import option
 
 if TYPE_CHECKING:
@@ -123,32 +123,39 @@ def open_text(
     Args:
         path: What `open_table` takes, including a `datasets.Dataset`; or a folder with one subfolder per provider and
             one document per file.
-        text: Column of texts: value documents with a language model.
-        group: Provider column, or several; the first one is paid. Default: the name of each file.
-        regroup: More columns to group by.
-        unit: Column that combines rows into one player, such as an author.
-        unit_size: So many rows of a provider are one player, in an order that nobody chooses: a hash of their content
-            with the split seed.
-        max_players: The smallest such number that makes at most so many players.
-        test: File of test texts, or a data frame.
-        test_fraction: Approximate fraction of texts held out for testing.
+        text: Column of texts, in place of a target: value documents with a language model.
+        group: Provider column, or several: the first one is paid. Default: the name of each file.
+        regroup: More columns to group by; in a table they remain features.
+        unit: Column that combines rows into one player, such as a patient or an author.
+        unit_size: So many rows of a provider are one player, in an order that nobody chooses: that of a hash of their
+            content with the split seed.
+        max_players: The smallest `unit_size` that makes at most so many players.
+        test: File of test rows. In Python also a data frame.
+        test_fraction: Approximate fraction of rows held out for testing.
         test_by: Column that says train or test.
-        split_seed: Change this number to hold out other test texts.
+        split_seed: Change this number to hold out other test rows.
         output_by: Column with the domains of the test texts; each domain is an output.
         prompt: Column with the prompt that precedes each test text.
-        model: Folder or hub name of a causal language model, which is fine-tuned for each coalition
-            (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which
-            needs no GPU.
-        training: Settings of the model: steps=100,rank=16, or order=2 for the n-gram model; in Python a mapping.
+        model: Folder or hub name of a causal language model, which is fine-tuned for each coalition. In Python also
+            the model, as `fgsv.utilities.language.fine_tuned` takes it. Default: an n-gram model, which needs no GPU.
+        training: Settings of the model, such as steps=100,rank=16, or order=2 for the n-gram model. In Python a
+            mapping.
         group_missing: Provider name for rows without one.
         text_missing: Rows without a text: drop leaves them out.
         shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
             each (split).
         ignore: Columns to leave out; in a folder of texts, files: '*.png' of every provider, 'Acme/a.txt' of one.
-        monte_carlo_only: Leave the error of the test texts out of all intervals.
+        monte_carlo_only: Leave the error of the test rows out of all intervals.
         encoding: Text encoding of the file.
         seed: Random seed: same seed, same result.
-        registered: Column with the registration time of each text, as in `open_table`.
+        registered: Column with the registration time of each row, a number or a date such as 2025-03-31, by which an
+            audit decides which of two equal rows came first. It is not a feature. Default: the order of the file.
+
+    Returns:
+        The texts, with their `game`, the `partition` of its players by provider, and their `source`.
+
+    Raises:
+        TableError, ValueError, TypeError: The file or an argument is wrong; nothing was evaluated.
 
     Examples:
         >>> import pandas as pd
@@ -170,7 +177,8 @@ def open_text(
     roles = Roles.of(given)
     kept = [*roles.as_written, *(name for name in (text, output_by, prompt) if name)]
     read = partial(_read, roles=roles, text=kept, encoding=encoding)
-    file, tested = read(path), None if test is None else read(test)
+    file = read(path)
+    tested = None if test is None else read(test)
     for name in () if file.by_file == PROVIDER else roles.ignore:
         file.column(name, "to ignore")
     roles = roles.of_file(file)
@@ -182,27 +190,26 @@ def open_text(
     tested_by = [only_monte_carlo(why)] if why else known_roughly(n_tests, "test texts")
     build = partial(make if why else partial(_with_folds, make), tests=rows.tests)
     game = build(rows.players())
-    columns: dict[str, Any] = {
-        "group": roles.group,
-        "text": text,
-        "unit": unit,
-        "output": output_by,
-        "ignored": roles.ignore,
-    }
-    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,
         game,
+        rows,
+        roles,
         rows=len(rows.texts),
         test_rows=len(rows.test_texts),
-        columns=columns | ({} if registered is None else {"registered": registered}),
+        columns={
+            "group": roles.group,
+            "text": text,
+            "unit": unit,
+            "output": output_by,
+            "ignored": roles.ignore,
+        },
         task="text",
         model=words,
         metric=score,
         notes=(*rows.notes, *_described(rows, game, words, score), *tested_by),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
-        split_seed=rows.split_seed,
     )
     warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.partition.names))
     made = Texts(game, rows, source, build, warnings, rows.by_folder)
@@ -250,9 +257,12 @@ def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], st
     """Return what makes a game of documents and `tests`, and its model and score in words."""
     make: Callable[..., Any]
     if model is None or model == NGRAM:
-        make, fixed, name = language.ngram, {}, "n-gram model"
+        make = language.ngram
+        fixed = {}
+        name = "n-gram model"
     else:
-        make, fixed = language.fine_tuned, {"model": model}
+        make = language.fine_tuned
+        fixed = {"model": model}
         name = f"{model if isinstance(model, str) else type(model).__name__}, fine-tuned by LoRA"
     own = inspect.signature(make).parameters
     allowed = [each for each in own if each not in ("documents", "tests", *fixed)]

@@ -1,28 +1,34 @@
-"""Evaluating one batch in this process: coalitions in, values or failures out."""
+"""Evaluating one batch, coalitions in, values or failures out: in this process, or in a worker with its own game."""
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import pickle
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
-from fgsv.coalitions import Coalitions, canonical, describe, pack
+from fgsv.coalitions import Coalitions, canonical, describe, pack, unpack
 from fgsv.game import CoalitionError, Game, GameError, ask, message_of, shaped
 from fgsv.ledger import LedgerError, Outcome, failed
-from fgsv.signals import kept_interrupts
+from fgsv.signals import ENDINGS, kept_interrupts, one_thread
 
 BATCH_SIZE = 256
 BATCH_BYTES = 2**24
 GRACE = 5.0
 """A batch that ignores its timeout is killed after this many more seconds, or after twice the timeout if sooner."""
+_games: dict[str, Game] = {}
+"""Games that this worker has loaded, by folder."""
+_fetching = threading.Lock()
 
 
 def default_batch_size(n_players: int) -> int:
@@ -135,3 +141,42 @@ def _deadline(seconds: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
         signal.signal(signal.SIGALRM, before)
+
+
+def attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled: bytes | None) -> Outcome | None:
+    """Evaluate a batch in a worker process, or return None if the game's file cannot be read."""
+    with _fetching:
+        if folder not in _games:
+            try:
+                content = pickled if pickled is not None else (Path(folder) / "game").read_bytes()
+            except OSError:
+                return None
+            try:
+                fetched = pickle.loads(content)
+            except Exception as error:
+                raise GameError(
+                    f"a worker cannot load the game ({type(error).__name__}: {message_of(error)})"
+                ) from None
+            if len(_games) > 1:
+                _games.pop(next(iter(_games)))  # the game of an earlier run
+            _games[folder] = fetched
+        game = _games[folder]
+    one_thread()  # never undone: in a worker with several threads, one would undo it for another
+    return attempt(game, unpack(game.n_players, packed), timeout)
+
+
+def exit_with_driver(driver: int) -> None:
+    """Exit soon after the driver, so that a killed driver leaves no workers behind.
+
+    An interrupt from the terminal, or a request to end from a scheduler, may reach all processes; only the driver
+    handles it.
+    """
+    for number in (signal.SIGINT, *ENDINGS):
+        signal.signal(number, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

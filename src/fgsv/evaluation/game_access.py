@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.lookup import Asked
 from fgsv.game import Game
 from fgsv.methods import Evaluate
 from fgsv.methods.known import Known
@@ -13,7 +16,22 @@ from fgsv.types import Floats
 
 if TYPE_CHECKING:
     from fgsv.evaluation.evaluator import Evaluator
-    from fgsv.evaluation.pending import Pending
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """The values of coalitions that were submitted."""
+
+    n_asked: int
+    """Coalitions that were not known at the beginning, which count towards a budget."""
+    asked: Asked
+    result: Callable[[], Floats]
+    """Waits for the values, (m, q) in the order of the coalitions, and counts them: to be called once, in order."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all values are there."""
+        return all(batch.outcome is not None for batch in self.asked.batches)
 
 
 class GameAccess(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.evaluation.recheck import recheck_known
+from fgsv.evaluation.lookup import recheck_known
 from fgsv.evaluation.workers import Workers
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known

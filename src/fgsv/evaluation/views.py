@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.pending import Pending
+from fgsv.evaluation.game_access import GameAccess, Pending
 from fgsv.game import Game, Precedence, grouped, with_precedence
 from fgsv.methods import Evaluate
 from fgsv.methods.known import Known

@@ -26,9 +26,8 @@ from joblib.parallel import (
 
 from fgsv.checks import positive_number, whole_number
 from fgsv.coalitions import Coalitions
-from fgsv.evaluation.batch import PackedBatch, attempt, timed_out, where
+from fgsv.evaluation.batch import PackedBatch, attempt, attempt_in_worker, exit_with_driver, timed_out, where
 from fgsv.evaluation.pools import Answer, DaskPool, Here, JoblibPool, LostScheduler, RayPool
-from fgsv.evaluation.worker_process import attempt_in_worker, exit_with_driver
 from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import LedgerError, Outcome, failed
 from fgsv.signals import one_thread

@@ -8,7 +8,6 @@ from pathlib import Path
 from fgsv.coalitions import n_rows
 from fgsv.game import Game
 from fgsv.ledger.earlier import applicable
-from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, LedgerError
 from fgsv.ledger.records import Batch, classify
 
@@ -24,7 +23,7 @@ def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[b
     keys: dict[bytes, None] = {}
     for path in ledgers:
         with Ledger(path, read_only=True) as source:
-            check_stays_forgotten(into, [source])
+            into.check_stays_forgotten([source])
             games = {number: into.game(old) for number, old in applicable(source, game)}
             for key, kind, _ in copy_batches(source, into, games, copy_runs(source, into, games)):
                 if kind == "different":

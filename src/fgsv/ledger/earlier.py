@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from fgsv.checks import check_type
 from fgsv.coalitions import unpack_masks
 from fgsv.game import Game, as_game, each_digest
-from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Purpose, RecordedRun, RecordedStart
 from fgsv.methods.known import Known, Related, as_keys
@@ -57,7 +56,7 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
             for each in ledgers
         ]
         for each in opened:
-            check_stays_forgotten(each, opened)
+            each.check_stays_forgotten(opened)
         for each in opened:
             found.read(each, keys)
     return found.known()

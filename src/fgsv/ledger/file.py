@@ -18,11 +18,11 @@ from fgsv.coalitions import split
 from fgsv.files import as_path, encode, other_schema
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
-from fgsv.ledger.index import Rows
-from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, by_row
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, Rows, by_row
 from fgsv.ledger.schema import APPLICATION, SCHEMA
 from fgsv.packages import versions
 from fgsv.valuation import End
+from fgsv.words import counted
 
 SYNC_SECONDS = 1.0
 """Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
@@ -358,6 +358,19 @@ class Ledger:
         with self._explained("read"):
             where = ("ORDER BY id",) if game is None else ("WHERE game = ? ORDER BY id", game)
             yield from map(Batch.of, self._read("batch", *where))
+
+    def check_stays_forgotten(self, others: Sequence[Ledger]) -> None:
+        """Raise an error if other ledgers still have players of a game whom this one has forgotten."""
+        here = {game.fingerprint: each_digest(game.player_digests() or b"") for _, game in self.games()}
+        for other in others:
+            for _, game in other.games():
+                pairs = zip(here.get(game.fingerprint, ()), each_digest(game.player_digests() or b""), strict=False)
+                count = sum(not any(ours) and any(theirs) for ours, theirs in pairs)  # zeros were forgotten
+                if count:
+                    raise WrongLedger(
+                        f"{counted(count, 'player')} forgotten in {self.path}, but still in {other.path}: "
+                        "evaluations would come back from there. Forget in both"
+                    )
 
     # Runs, the laws of their draws, and what their results state
 

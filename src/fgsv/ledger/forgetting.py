@@ -16,8 +16,8 @@ from fgsv.files import as_path
 from fgsv.game import Game, each_digest, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
+from fgsv.ledger.kept_rows import forget_rows
 from fgsv.ledger.records import Batch, Outcome, RecordedStart
-from fgsv.ledger.test_rows import forget_rows
 from fgsv.types import Masks
 from fgsv.words import option
 
@@ -48,14 +48,24 @@ def forget(
 ) -> Forgotten:
     """Erase every evaluation of a coalition with players who have withdrawn.
 
-    `players` names them by id or by digest in hexadecimal, `providers` by the group that they belonged to in a run of
-    the ledger; `keep` keeps only those of the last run of a ledger.
-
     The values and the players' digests are overwritten, so that nobody can recognise the players; then the file is
     rewritten, without the traces that SQLite keeps of deleted records. The positions of players in coalitions stay,
     so that the other draws of a run keep theirs. So does the preprocessing of a table: without it, no evaluation
     could be used again. A result that needs an erased value can no longer be verified. Test rows that are kept beside
     the ledger are erased by their providers; no run can start from the others then.
+
+    Args:
+        path: The ledger.
+        players: Id of a withdrawn player, or its digest (32 hexadecimal digits); or several.
+        providers: Name of a provider all of whose players are withdrawn, or several: a group of a run of the ledger.
+        keep: A ledger: forget all players except those of its last run.
+
+    Returns:
+        Counts of what was erased, and the names that the ledger does not have.
+
+    Raises:
+        ValueError, TypeError: Nobody is named, or both those who go and those who stay.
+
     """
     players = as_texts(players, option("players"), "names")
     providers = as_texts(providers, option("providers"), "names")

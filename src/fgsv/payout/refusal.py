@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.files import decode, encode
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
 from fgsv.valuation import Reason, Valuation
@@ -64,12 +63,16 @@ class Objection:
         return f"{self.detail}; {QUESTIONS[self.doubt]}: about {self.evaluations:,} evaluations"
 
 
+@dataclass(eq=False)
 class PayoutRefused(ValueError):
     """A payout that is not made unless somebody insists; `objections` say why."""
 
-    def __init__(self, amount: Decimal, currency: str, objections: Sequence[Objection]) -> None:
-        self.amount, self.currency, self.objections = amount, currency, tuple(objections)
-        super().__init__(f"{self.reasons}. To pay anyway, use {option('pay_anyway', True)}")
+    amount: Decimal
+    currency: str
+    objections: tuple[Objection, ...]
+
+    def __str__(self) -> str:
+        return f"{self.reasons}. To pay anyway, use {option('pay_anyway', True)}"
 
     @property
     def reasons(self) -> str:
@@ -78,20 +81,6 @@ class PayoutRefused(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.amount, self.currency, self.objections)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON; money is text."""
-        return {
-            "amount": str(self.amount),
-            "currency": self.currency,
-            "objections": encode(self.objections),
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> PayoutRefused:
-        """Read what `to_dict` returned."""
-        objections = decode(tuple[Objection, ...], document["objections"])
-        return cls(Decimal(document["amount"]), str(document["currency"]), objections)
 
 
 def objections(

@@ -186,15 +186,31 @@ def split(
     For a valuation of FGSV this is the Faithful Shapley Royalty Share, for GSV (`fgsv.grouped`) the Shapley
     Royalty Share (paper, section 4.2). By default a group is paid value / total, and a negative value is charged.
 
-    `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
-    smallest one, and is required for a code that no currency has). A game with several outputs takes an amount for
-    each: in their order, or by name; 0 leaves one out. `clip`, `floor` and `cap` are described at `Terms`; with any
-    of them the result says "not faithful". Intervals contain each payment with the given confidence. They hold the
-    Monte Carlo error, that of the test rows (if the valuation does not know it, a note says so) and, if every
-    coalition was trained with its own seed, that of training seeds.
+    Intervals hold the Monte Carlo error, that of the test rows (if the valuation does not know it, a note says so)
+    and, if every coalition was trained with its own seed, that of training seeds.
 
-    Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
-    U(N) - U(0) is no larger than its error due to the choice of test rows; `pay_anyway` pays.
+    Args:
+        valuation: What was valued.
+        amount: Amount to split, such as 100000.00; with several outputs one each, of which 0 leaves one out. In
+            Python, sums are int, str or Decimal, in whole units of the currency, and those of outputs in their order
+            or by name.
+        currency: Three-letter currency code.
+        unit: The smallest unit of the currency. Default: that of the code; required for one that no currency has.
+        clip: Pay nothing for negative values instead of charging (not faithful).
+        floor: Smallest payment to each provider (not faithful).
+        cap: Largest payment to each provider (not faithful).
+        confidence: Confidence level of all intervals.
+        pay_anyway: Pay even if payments are uncertain or absurd (otherwise exit code 3). In Python, otherwise
+            `PayoutRefused`.
+
+    Returns:
+        The payments, with their intervals.
+
+    Raises:
+        PayoutRefused: A payment is not known to within a tenth of the amount or is more than all of it, or
+            U(N) - U(0) is no larger than its error due to the choice of test rows.
+        ValueError, TypeError: An argument is wrong.
+
     """
     return Terms(amount, currency, clip, floor, cap, pay_anyway, unit).split(valuation, confidence)
 

@@ -18,7 +18,7 @@ from fgsv.checks import check_type
 from fgsv.files import as_path, to_csv, writable_folder, write_whole
 from fgsv.payout import Payout
 from fgsv.report.page import render
-from fgsv.results.documents import plain
+from fgsv.results.as_json import plain
 from fgsv.results.result import Result, check_result
 from fgsv.signals import held_interrupts
 from fgsv.valuation import Reason, file
@@ -162,7 +162,7 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
     check_result(result)
     with suppress(OSError):  # each file will say so
         folder.mkdir(parents=True, exist_ok=True)
-    names = _file_names(result.others)
+    names = file_names(result.others)
     has_page = all(map(find_spec, PACKAGES_OF_REPORT))
     steps: dict[str, Callable[[Path], Any]] = {}
     for column, other in result.of_others().items():
@@ -225,17 +225,17 @@ def _remove_earlier(folder: Path) -> None:
             part.unlink(missing_ok=True)
 
 
-def _file_names(columns: Iterable[str]) -> dict[str, str]:
+def file_names(columns: Iterable[str], prefix: str = "valuation-") -> dict[str, str]:
     """Return column -> file name without suffix; names that a file system may take for the same are numbered.
 
-    >>> _file_names(["site", "Site", "a b", "a_b"])
+    >>> file_names(["site", "Site", "a b", "a_b"])
     {'site': 'valuation-site', 'Site': 'valuation-Site-2', 'a b': 'valuation-a_b', 'a_b': 'valuation-a_b-2'}
     """
     found: dict[str, str] = {}
     taken: set[str] = set()
     for column in columns:
         plain = unicodedata.normalize("NFC", "".join(c if c.isalnum() or c in "-_" else "_" for c in column))
-        stem = "valuation-" + plain.encode()[:LONGEST_NAME].decode(errors="ignore")
+        stem = prefix + plain.encode()[:LONGEST_NAME].decode(errors="ignore")
         name, number = stem, 1
         while unicodedata.normalize("NFC", name.casefold()) in taken:
             number += 1

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
-from fgsv.audit.splits import PARTS
 from fgsv.audit.table_audit import n_remedies
 from fgsv.checks import check_type
 from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.data.metrics import alternatives, little_to_share
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
-from fgsv.ledger.test_rows import keep
+from fgsv.ledger.kept_rows import keep
 from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, value_with_plan
-from fgsv.results.answers import Answers
 from fgsv.results.highlights import highlights
 from fgsv.results.merkle import Tree
 from fgsv.results.periods import check_before
+from fgsv.results.questions import SharesByQuestion
 from fgsv.results.result import Result
 from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
-from fgsv.running.seed_noise import with_seed_noise
+from fgsv.running.training_seeds import with_seed_noise
 from fgsv.semivalue import SHAPLEY
 from fgsv.valuation import Reason, Valuation
 from fgsv.verification.replay import Records
@@ -60,51 +59,91 @@ def value_data(
     without: bool = True,
     audit: bool = False,
     audit_budget: int | None = None,
-    parts: Sequence[int] = PARTS,
+    parts: Sequence[int] = (2, 3, 5),
     out: str | Path | None = None,
     force: bool = False,
     aggregate_only: bool = False,
-    watcher: Watcher | None = None,
-    before: Result | None = None,
-    command: str | None = None,
     seal: Seal | None = None,
     public: str | None = None,
+    before: Result | None = None,
+    watcher: Watcher | None = None,
+    command: str | None = None,
 ) -> Result:
     """Value a table or texts and, if asked, split money, audit the valuation and write a folder: `fgsv value`.
 
     Arguments and the folder are checked before the first evaluation. A finished run is never lost: the valuation is
     saved before the payout and the audit, and if one of them fails, or a file cannot be written, the result has the
-    rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An interrupt ends
-    the run, or the audit, and returns the result so far. `without` computes the score without each provider, and
-    of each alone, if there are at most 200, with one evaluation each. These do not count towards the budget; nor do
-    the 32 to 128 that measure the error of training seeds, if each coalition has its own. `start` names ledgers of
-    earlier runs (open the table with the same), `before` is the result of the previous period. `command` is shown in
-    the report.
+    rest and the error (`Result.errors`). An interrupt ends the run, or the audit, and returns the result so far.
 
-    A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
-    known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
+    A sealed run (`fgsv.results.seal_run`) must be the run that was sealed, and has a ledger, which can answer
+    challenges.
+
+    Args:
+        data: What `fgsv.open_table` or `fgsv.open_text` returns.
+        budget: Evaluations in total. Default: 20,000, or a million with another limit. Those of the scores without
+            each provider, of the audit and of the error of training seeds do not count.
+        precision: Stop when every share is known to within this (0.01 = one percentage point).
+        max_seconds: Time limit, such as 90s, 10m or 2h; an audit gets half of it. In Python in seconds.
+        confidence: Confidence level of all intervals.
+        seed: Random seed: same seed, same result.
+        n_jobs: Number of workers; -1 for one per core.
+        ledger: File that records every evaluation, so that none is repeated.
+        start: Ledger of an earlier run, or several, with which the data was opened, too.
+        on_error: raise, or the number that a failed evaluation counts as, or empty: count it like no data.
+        payout: Amount to split, such as 100000.00; with several outputs one each. In Python `fgsv.payout.Terms`.
+        without: Do not compute the score without each provider, and of each alone (two evaluations each). In Python
+            False leaves these scores out, as more than 200 providers do.
+        audit: Audit the valuation: what splitting and copying would earn.
+        audit_budget: Evaluations for the audit. Default: 4,000, or more if it needs them, plus as many as the
+            valuation if copies are found, twice that with `registered`.
+        parts: Numbers of companies the audit splits each provider into.
+        out: Folder for valuation.json, valuation.csv and report.html.
+        force: Replace a finished valuation.
+        aggregate_only: Leave the values of single players out of the report.
+        seal: Seal of this run, from fgsv seal make, which determines its seed. In Python a `Seal`.
+        public: With a seal: the value that became public after sealing.
+        before: valuation.json of the previous period, for comparison in the report. In Python a `Result`.
+        watcher: What is told about the cost, the plan and every round. Default: nothing is shown.
+        command: How the report says that the result was made.
+
+    Returns:
+        The result: the valuation by every grouping, its source, and what was asked for beside it.
+
+    Raises:
+        ValueError, TypeError, FileExistsError: An argument is wrong; the run was not begun.
+        GameError: An evaluation of the run failed, and `on_error` is "raise".
+
+    Examples:
+        >>> import fgsv, pandas as pd
+        >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["n", "s"] * 20})
+        >>> result = value_data(fgsv.open_table(rows, group="provider", target="y"), budget=40)
+        >>> result.valuation.names
+        ('n', 's')
+
     """
     clock = _Clock(max_seconds)
     check_dataset(data)
     folder = None if out is None else as_path(out, "out")
     limits = Limits(budget, precision, max_seconds)
-    _check_fits(data, payout, before)
+    if payout is not None:
+        check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
+        payout.check(data.partition.n_groups, data.outputs)
+    if before is not None:
+        check_before(before, names=data.partition.names, outputs=data.outputs, game=data.source.game)
     if seal is not None:
         check_type(seal, Seal, "a seal", "fgsv.results.Seal.load(path) opens one")
         _check_sealed({"seed": seed, "start": start, "max_seconds": max_seconds}, ledger)
-        found = described_run(data, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
-        seed = seal.seed(public)
-        if payout is not None:
-            found["policy"] = policy_of(**payout.policy, currency=payout.currency)
-        check_seal(seal, {"versions": versions(), **found})
+        settings = {"budget": budget, "precision": precision, "confidence": confidence, "on_error": on_error}
+        seed = _seed_of(seal, public, data, payout, **settings)
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(data, audit_budget, parts) if audit else None
-    on_error = worth_of_failure(data.game, on_error)
-    evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
-    described = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
     watcher, facts = watcher or Watcher(), data.facts()
-    with folder_of_run(folder, force=force, run=described), evaluator:
+    worth = worth_of_failure(data.game, on_error)
+    evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=worth, start=start or None)
+    run = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
+    # all that can be refused without an evaluation was refused: now the folder, the ledger and the workers open
+    with folder_of_run(folder, force=force, run=run), evaluator:
         if ledger is not None and (drawn := data.own_test_rows()) is not None:
             keep(drawn, ledger)  # for the next month, when their providers may have left
         watcher.measured(_cost(data, evaluator, limits))
@@ -131,21 +170,13 @@ def value_data(
             save_unfinished(folder, result)
         if payout is not None:
             result = result.paid_by(payout)
+        steps = _Steps(data, evaluator, clock, watcher)
         if without and data.partition.n_groups <= MOST_GROUPS:
-            scores = partial(_with_scores_without, data=data, evaluator=evaluator, clock=clock)
-            result = _attempt(scores, "the scores without each provider are missing", result, optional=True)
-        if plan is not None:
-            audited = partial(
-                _with_audit,
-                data=data,
-                evaluator=evaluator,
-                plan=plan,
-                clock=clock,
-                watcher=watcher,
-                payout=payout,
-                seed=seed,
-                shows_players=not aggregate_only,
+            result = _attempt(
+                steps.scores_without, "the scores without each provider are missing", result, optional=True
             )
+        if plan is not None:
+            audited = partial(steps.audit, plan, payout=payout, seed=seed, shows_players=not aggregate_only)
             result = _attempt(audited, "the audit is missing", result)
         if payout is not None and result.interrupted and (result.payout or result.unpaid) is not None:
             result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
@@ -193,15 +224,6 @@ def _warned(result: Result, warning: str) -> Result:
     return replace(result, own_warnings=(*result.own_warnings, warning))
 
 
-def _check_fits(data: Dataset, payout: Terms | None, before: Result | None) -> None:
-    """Raise an error if the data cannot be paid by the terms or compared with `before`."""
-    if payout is not None:
-        check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
-        payout.check(data.partition.n_groups, data.outputs)
-    if before is not None:
-        check_before(before, names=data.partition.names, outputs=data.outputs, game=data.source.game)
-
-
 def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
     """Raise an error for an option that a sealed run cannot have, or if it has no ledger."""
     why = {
@@ -215,6 +237,16 @@ def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
     if ledger is None:
         needed = option("ledger", "run.db")
         raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
+
+
+def _seed_of(seal: Seal, public: str | None, data: Dataset, payout: Terms | None, **settings: Any) -> int:
+    """Return the seed of a sealed run; raise an error if another run was sealed."""
+    found = {"versions": versions(), **described_run(data, **settings)}
+    seed = seal.seed(public)
+    if payout is not None:
+        found["policy"] = policy_of(**payout.policy, currency=payout.currency)
+    check_seal(seal, found)
+    return seed
 
 
 def _cost(data: Dataset, evaluator: Evaluator, limits: Limits) -> FirstCost:
@@ -262,7 +294,7 @@ def _result(
         main,
         data.source,
         confidence,
-        answers=Answers.of(raw, valuation, metric, data.also) if data.also else None,
+        by_question=SharesByQuestion.of(raw, valuation, metric, data.also) if data.also else None,
         others=dict(others),
         own_warnings=(*data.warnings, *unknown, *uncompared, *poor),
         made=now(),
@@ -282,50 +314,50 @@ def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuatio
     return raw, [f"the error of training seeds is missing: {why}"] if why else []
 
 
-def _with_scores_without(result: Result, *, data: Dataset, evaluator: Evaluator, clock: _Clock) -> Result:
-    """Return the result with the score without each provider."""
-    if not data.partition.is_disjoint:
-        raise GameError("some players belong to several providers")
-    before = evaluator.meter
-    with evaluator.within(clock.left):
-        scores = scores_without_each(without_folds(weighted(evaluator, data.weights)), data.partition)
-    failures = (evaluator.meter - before).failures
-    result = replace(result, without=scores)
-    return result if failures is None else _warned(result, f"for the scores without each provider {failures}")
+@dataclass(frozen=True)
+class _Steps:
+    """What may follow a valuation: each step returns the result with what it adds."""
 
+    data: Dataset
+    evaluator: Evaluator
+    clock: _Clock
+    watcher: Watcher
 
-def _with_audit(
-    result: Result,
-    *,
-    data: Dataset,
-    evaluator: Evaluator,
-    plan: AuditPlan,
-    clock: _Clock,
-    watcher: Watcher,
-    payout: Terms | None,
-    seed: int,
-    shows_players: bool,
-) -> Result:
-    """Return the result with its audit."""
-    left, most, spent = clock.left, plan.most(result.valuation), evaluator.meter
-    evaluating = spent.seconds / evaluator.n_workers
-    learning = max(0.0, clock.spent - evaluating)  # again in each valuation of a remedy
-    expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
-    watcher.audit_begins(most, expected if left is None else min(expected, left))
-    with evaluator.watched(watcher.audited):
-        audited = audit_table(
-            data,
-            result.valuation,
-            plan,
-            evaluator=evaluator,
-            payout=None if result.payout is None and result.unpaid is None else payout,
-            max_seconds=left,
-            confidence=result.confidence,
-            seed=seed,
-        )
-    if not shows_players:
-        audited = replace(audited, tables=tuple(each.for_competitors() for each in audited.tables))
-    return replace(result, audit=audited)
+    def scores_without(self, result: Result) -> Result:
+        """Evaluate all data without each provider, and each alone."""
+        if not self.data.partition.is_disjoint:
+            raise GameError("some players belong to several providers")
+        before = self.evaluator.meter
+        with self.evaluator.within(self.clock.left):
+            access = without_folds(weighted(self.evaluator, self.data.weights))
+            scores = scores_without_each(access, self.data.partition)
+        failures = (self.evaluator.meter - before).failures
+        result = replace(result, without=scores)
+        return result if failures is None else _warned(result, f"for the scores without each provider {failures}")
+
+    def audit(
+        self, plan: AuditPlan, result: Result, *, payout: Terms | None, seed: int, shows_players: bool
+    ) -> Result:
+        """Audit the valuation in the time that is left."""
+        left, most, spent = self.clock.left, plan.most(result.valuation), self.evaluator.meter
+        evaluating = spent.seconds / self.evaluator.n_workers
+        learning = max(0.0, self.clock.spent - evaluating)  # again in each valuation of a remedy
+        expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
+        self.watcher.audit_begins(most, expected if left is None else min(expected, left))
+        with self.evaluator.watched(self.watcher.audited):
+            audited = audit_table(
+                self.data,
+                result.valuation,
+                plan,
+                evaluator=self.evaluator,
+                payout=None if result.payout is None and result.unpaid is None else payout,
+                max_seconds=left,
+                confidence=result.confidence,
+                seed=seed,
+            )
+        if not shows_players:
+            audited = replace(audited, tables=tuple(each.for_competitors() for each in audited.tables))
+        return replace(result, audit=audited)
 
 
 def _recorded(result: Result, evaluator: Evaluator) -> Result:

@@ -52,8 +52,20 @@ def render(
 ) -> str:
     """Return the report of a result, or of a bare valuation, as one HTML page without external links.
 
-    `others` are valuations of the same players under other groupings. `aggregate_only` leaves out the players'
-    values, for a page that competitors will read: the what-if panel then moves whole groups only.
+    Args:
+        result: A result, or a valuation.
+        others: Valuations of the same players under other groupings, by name.
+        aggregate_only: Leave the values of single players out of the report. In Python too, the what-if panel then
+            moves whole groups only, for a page that competitors will read.
+        confidence: Level of all intervals. Default: the result's.
+        title: Title of the page. Default: the name of the file that was valued.
+
+    Returns:
+        The page, as HTML.
+
+    Raises:
+        TypeError: This is no result.
+
     """
     result = as_result(result, others)
     if confidence is not None:
@@ -89,9 +101,10 @@ def _contents(result: Result, aggregate_only: bool, title: str | None) -> dict[s
         for part in (for_manager, for_lawyer, appendix)
     )
     drawn = most_groups(len(valuation.outputs or ("",)))
+    of_data = f"What the data of {counted(len(valuation), 'provider')} is worth"
     return {
         "version": fgsv.__version__,
-        "title": title or f"What the data of {counted(len(valuation), 'provider')} is worth",
+        "title": title or (of_data if result.account is None else result.account.title),
         "made": _made(result),
         "decision": result.verdict.decision,
         "many": len(valuation) > MOST_ON_A_PAGE,

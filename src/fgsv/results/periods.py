@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.payout import Settlement, settle
-from fgsv.results.documents import records
+from fgsv.results.as_json import records
 from fgsv.results.result import Result, check_result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
 from fgsv.words import option, some
@@ -81,6 +81,18 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
 
     If the earlier result has a payout, the settlement corrects it: due is the payout of the later result or, if that
     has none, the earlier amount split by the later values under the same terms.
+
+    Args:
+        first: The earlier result.
+        second: The later one.
+        confidence: Confidence level of all intervals.
+
+    Returns:
+        A row for each provider, the settlement, and sentences about what happened.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or the results cannot be compared.
+
     """
     for each in (first, second):
         check_result(each)

@@ -12,11 +12,12 @@ import pandas as pd
 from fgsv.audit import Audit
 from fgsv.checks import check_type
 from fgsv.data.source import Source
-from fgsv.files import encode
+from fgsv.files import decode, encode
 from fgsv.payout import Payout, PayoutRefused, Terms
 from fgsv.payout.splitting import check_payout
 from fgsv.planning import HistoryPoint
-from fgsv.results.answers import Answers
+from fgsv.results.account import Account
+from fgsv.results.questions import SharesByQuestion
 from fgsv.results.scores_without import ScoresWithout
 from fgsv.results.seals import Sealed
 from fgsv.results.verdicts import Verdict, verdict
@@ -24,14 +25,14 @@ from fgsv.valuation import Reason, Valuation, check_valuation, file
 from fgsv.valuation.display import Section
 
 PARTS: dict[str, Any] = {
-    "audit": Audit,
     "without": ScoresWithout,
     "highlights": Section,
-    "answers": Answers,
+    "by_question": SharesByQuestion,
+    "account": Account,
     "sealed": Sealed,
     "unpaid": PayoutRefused,
 }
-"""Parts that a result may have, and that are read from what is saved of them alone."""
+"""Parts that a result may have, besides its payout and its audit, which are saved in forms of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +67,10 @@ class Result:
     """The result of the previous period, which the report shows beside this one; not saved."""
     highlights: Section | None = None
     """The documents that earned and cost most, if texts were valued and single players may be shown."""
-    answers: Answers | None = None
+    by_question: SharesByQuestion | None = None
     """The shares by other scores and slices of the test rows, if these were declared."""
+    account: Account | None = None
+    """What is said in place of data and model, if the players are no training data."""
     sealed: Sealed | None = None
     """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
@@ -131,7 +134,8 @@ class Result:
     def groupings(self) -> dict[str, Valuation]:
         """Column -> valuation, the main grouping first."""
         columns = {} if self.source is None else self.source.columns
-        return {columns.get("group", ["group"])[0]: self.valuation, **self.others}
+        name = columns.get("group", ["group"])[0] if self.account is None else self.account.group
+        return {name: self.valuation, **self.others}
 
     def table(self) -> pd.DataFrame:
         """Return the table of the main grouping."""
@@ -176,8 +180,9 @@ class Result:
     @property
     def parts(self) -> dict[str, dict[str, Any] | None]:
         """Its payout and all other parts, as files have them; None for those that it does not have."""
-        each = {name: getattr(self, name) for name in ("payout", *PARTS)}
-        return {name: None if part is None else part.to_dict() for name, part in each.items()}
+        payout = None if self.payout is None else self.payout.to_dict()
+        audit = None if self.audit is None else self.audit.to_dict()
+        return {"payout": payout, "audit": audit, **{name: encode(getattr(self, name)) for name in PARTS}}
 
     def save(self, path: str | Path) -> None:
         """Write valuation.json; `Result.load` and `Valuation.load` read it."""
@@ -195,12 +200,13 @@ class Result:
                 Source.from_dict(settings),
                 settings.get("shown_confidence", settings.get("confidence", 0.95)),
                 Payout.from_dict(info["payout"], valuation) if "payout" in info else None,
+                Audit.from_dict(info["audit"]) if "audit" in info else None,
                 history=tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 own_warnings=tuple(info.get("warnings", [])),
                 made=info.get("made"),
                 command=info.get("command"),
                 facts={str(group): str(words) for group, words in info.get("facts", {}).items()},
-                **{name: kind.from_dict(info[name]) for name, kind in PARTS.items() if name in info},
+                **{name: decode(kind, info[name]) for name, kind in PARTS.items() if name in info},
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None

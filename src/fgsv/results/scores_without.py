@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -36,16 +34,6 @@ class ScoresWithout:
         """Both scores in the order of `Valuation.to_frame`: all groups of the first output, then of the next."""
         each = [zip(*scores, strict=True) for scores in (self.scores, self.alone)]
         return [[score for output in outputs for score in output] for outputs in each]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        rows = {"scores": list(map(list, self.scores)), "alone": list(map(list, self.alone))}
-        return {"n_evaluations": self.n_evaluations, **rows}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> ScoresWithout:
-        """Read what `to_dict` returned."""
-        return cls(*(tuple(tuple(map(float, row)) for row in document[name]) for name in ("scores", "alone")))
 
 
 def scores_without_each(access: GameAccess, partition: Partition) -> ScoresWithout:

@@ -103,24 +103,12 @@ class Sealed:
     """What a sealed result carries: the opened seal, the public value, and the root over its records."""
 
     commitment: str
-    """As it was published; `seal.commitment` follows from the contents."""
+    """As it was published; `check_proof` compares it with `seal.commitment`, which follows from the contents."""
     seal: Seal
     public: str
     root: str
     """Root of the Merkle tree (RFC 6962) over the records that the run used, in draw order."""
     n_records: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        stated = {"commitment": self.commitment, "public": self.public}
-        return self.seal.to_dict() | stated | {"root": self.root, "n_records": self.n_records}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Sealed:
-        """Read what `to_dict` returned; `check_proof` checks that the commitment matches the contents."""
-        seal = Seal(dict(document["contents"]), bytes.fromhex(document["salt"]))
-        commitment, public, root = (str(document[name]) for name in ("commitment", "public", "root"))
-        return cls(commitment, seal, public, root, int(document["n_records"]))
 
 
 def read_commitment(text: str) -> str:
@@ -176,7 +164,26 @@ def seal_run(
     """Seal a run of a table or texts before it is made: data, test rows, groups, model, metric, policy, budget.
 
     Publish the seal's `commitment`, then make the run by `value_data(seal=..., public=...)`: `public` is a text that
-    nobody could know when the commitment was published. `public_from` says which, and how it is written.
+    nobody could know when the commitment was published.
+
+    Args:
+        table: What `fgsv.open_table` or `fgsv.open_text` returns.
+        budget: Evaluations in total.
+        precision: Stop when every share is known to within this (0.01 = one percentage point).
+        confidence: Confidence level of all intervals.
+        on_error: raise, or the number that a failed evaluation counts as, or empty: count it like no data.
+        clip: Pay nothing for negative values instead of charging (not faithful).
+        floor: Smallest payment to each provider (not faithful).
+        cap: Largest payment to each provider (not faithful).
+        currency: Three-letter currency code.
+        public_from: Which public value will give the seed, and how it is written: 'drand round 5000000, as hex'.
+
+    Returns:
+        The seal, with a salt without which nobody can guess its contents from the commitment.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or this run cannot be sealed.
+
     """
     check_dataset(table)
     if public_from is not None:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from fgsv.checks import as_list
 from fgsv.partition import by_text
-from fgsv.results.answers import Answers
-from fgsv.results.documents import records
+from fgsv.results.as_json import records
+from fgsv.results.questions import SharesByQuestion
 from fgsv.results.result import Result, check_result
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_confidence, t_quantile
@@ -68,8 +68,22 @@ def sensitivity(
     """Return how shares depend on the question, without any evaluation.
 
     The questions are the score of a result and those that were declared before its run (`also_metric`, `also_slice`
-    of `fgsv.open_table`), then those of `others`, such as runs with other models, which `labels` name. Their errors
-    are those of the runs; if the result knows the error of its test rows, these are resampled, fold by fold.
+    of `fgsv.open_table`), then those of other results. Their errors are those of the runs; if the result knows the
+    error of its test rows, these are resampled, fold by fold.
+
+    Args:
+        result: The result that counts.
+        others: Further results of the same providers, such as runs with other models.
+        labels: A name for each of these.
+        confidence: Confidence level of all intervals.
+        seed: Seed of the resampling.
+
+    Returns:
+        Shares and ranks of each provider by each question, and how much of their spread is error.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or there are no shares by the first question.
+
     """
     check_confidence(confidence)
     for each in (result, *others):
@@ -126,7 +140,7 @@ def sensitivity(
     return Sensitivity(table, groups, reversals, by_choice, tuple(facts))
 
 
-def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
+def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> SharesByQuestion:
     """Return the answers of several runs as one; the errors of two runs are independent."""
     names = [str(name) for name in results[0].valuation.names]
     parts = []
@@ -143,12 +157,12 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
             odd = min(places.keys() ^ set(names))
             raise ValueError(f"the results have different providers: {odd!r} is in only one of them")
         metric = "the score" if each.source is None else each.source.metric
-        found = each.answers or Answers.of_one(valuation, metric)
+        found = each.by_question or SharesByQuestion.of_one(valuation, metric)
         order = [places[name] for name in names]
         label = "" if number == 0 else f" ({labels[number - 1] if labels else number + 1})"
         questions = tuple(f"{question}{label}" for question in found.questions)
         parts.append(
-            Answers(questions, found.totals, found.shares[:, order], found.covariances[order], found.freedom)
+            SharesByQuestion(questions, found.totals, found.shares[:, order], found.covariances[order], found.freedom)
         )
     questions = tuple(question for part in parts for question in part.questions)
     covariances, start = np.zeros((len(names), len(questions), len(questions))), 0
@@ -157,7 +171,7 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
         covariances[:, start:end, start:end] = part.covariances
         start = end
     totals, shares = (np.concatenate([getattr(part, each) for part in parts]) for each in ("totals", "shares"))
-    return Answers(questions, totals, shares, covariances, min(part.freedom for part in parts))
+    return SharesByQuestion(questions, totals, shares, covariances, min(part.freedom for part in parts))
 
 
 def _is_of_texts(result: Result) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.game_access import GameAccess, Pending
 from fgsv.evaluation.recording import Recorded
 from fgsv.methods import Draws
 from fgsv.methods.steady import Steady
@@ -16,7 +16,6 @@ from fgsv.types import Floats
 from fgsv.valuation import INTERRUPTED, End, RunSettings
 
 if TYPE_CHECKING:
-    from fgsv.evaluation.pending import Pending
     from fgsv.running.progress import Progress
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
-from fgsv.running.stopping import MaxSeconds, Progress, Rule
-from fgsv.running.targets import evaluations_for, targets_in
+from fgsv.running.stopping import MaxSeconds, Progress, Rule, evaluations_for, targets_in
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation, t_quantile
 from fgsv.words import duration, percent
@@ -97,15 +96,15 @@ class Bar:
             return
         if self._bar is None:
             self._start()
-        n, total = progress.n_evaluations, expected(self._rules, self._settings.budget, progress)
-        pace = n / progress.seconds
-        words = f"{widest(progress.valuation, self._settings.confidence)}, {pace:.2g} evaluations a second"
-        if (n_workers := self._evaluator.n_workers) > 1:
-            words += f", {self._evaluator.n_busy} of {n_workers} workers busy"
+        n = progress.n_evaluations
+        total = expected(self._rules, self._settings.budget, progress)
+        words = widest(progress.valuation, self._settings.confidence)
+        words += f", {pace(self._evaluator, n, progress.seconds)}"
         self._bar.update(self._task, description=words, completed=n, total=total)
-        console, every = self._bar.console, EVERY
+        console = self._bar.console
+        every = EVERY
         if not (console.is_terminal or console.is_jupyter):
-            left = duration((total - n) / pace)
+            left = duration((total - n) * progress.seconds / n)
             console.print(f"{n:,} of about {total:,} evaluations, {words}, {left} left", soft_wrap=True)
             every = EVERY_LINE
         self._next = now + max(every, 10 * (time.monotonic() - now))  # never more than a tenth of the time
@@ -119,6 +118,23 @@ class Bar:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
+
+
+def pace(evaluator: Evaluator, n_evaluations: int, seconds: float) -> str:
+    """Return in words how fast a run is: evaluations a second, and how many of its workers are busy.
+
+    Args:
+        evaluator: The evaluator of the run.
+        n_evaluations: Evaluations so far.
+        seconds: Seconds since the run began.
+
+    Returns:
+        Such as "2.1 evaluations a second, 3 of 4 workers busy"; without the second part if there is one worker.
+
+    """
+    words = f"{n_evaluations / max(seconds, 1e-9):.2g} evaluations a second"
+    n_workers = evaluator.n_workers
+    return words if n_workers == 1 else f"{words}, {evaluator.n_busy} of {n_workers} workers busy"
 
 
 def widest(valuation: Valuation, confidence: float) -> str:

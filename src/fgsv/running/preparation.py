@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, is_dataclass, replace
+from functools import wraps
 from inspect import signature
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,8 @@ from fgsv.valuation import RunSettings
 from fgsv.valuation.settings import check_precision
 from fgsv.valuation.test_rows import as_differences
 
+P = ParamSpec("P")
+T = TypeVar("T")
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """Default budget with another stopping rule: it only guards against targets that are out of reach."""
@@ -77,6 +80,27 @@ def worth_of_failure(game: Any, on_error: str | float) -> str | float:
 def keywords(function: Callable[..., object]) -> list[str]:
     """Return the names of the arguments that a function takes by name only."""
     return [name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY]
+
+
+def same_arguments(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Give a function the signature of another one; it gets each argument by name, those that were left out too.
+
+    Type checkers read it from the return type, `help` and notebooks from `__signature__`.
+    """
+    given = signature(source)
+
+    def decorate(function: Callable[..., T]) -> Callable[P, T]:
+        @wraps(function)
+        def same(*args: P.args, **kwargs: P.kwargs) -> T:
+            bound = given.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return function(**bound.arguments)
+
+        returned = signature(function).return_annotation
+        same.__signature__ = given.replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return same
+
+    return decorate
 
 
 def task_of(

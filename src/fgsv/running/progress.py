@@ -10,9 +10,8 @@ from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.meter import Meter
 from fgsv.methods import Draws, Task
 from fgsv.methods.steady import Steady
-from fgsv.running.repeats import Repeats
-from fgsv.running.stopping import Rule
-from fgsv.running.targets import is_look, unreached
+from fgsv.running.stopping import Rule, is_look, unreached
+from fgsv.running.training_seeds import Repeats
 from fgsv.types import Floats
 from fgsv.valuation import End, Reason, RunSettings, Valuation
 from fgsv.valuation.test_rows import as_differences

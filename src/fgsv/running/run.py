@@ -11,26 +11,33 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.start import Start
 from fgsv.files import encode
 from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import DEFAULT, Enumeration, Method, Task, as_method, for_task
-from fgsv.methods.enumeration import MOST_PLAYERS
+from fgsv.methods.enumeration import MOST_PLAYERS, check_adds_up, stated_values
 from fgsv.methods.steady import Steady
+from fgsv.partition import Partition
 from fgsv.running.ahead import Ahead
 from fgsv.running.bar import is_shown, watched
-from fgsv.running.closed_form import by_closed_form
-from fgsv.running.preparation import access_to, is_open, keywords, problem_of, read_players, settings_of, task_of
+from fgsv.running.preparation import (
+    access_to,
+    is_open,
+    keywords,
+    problem_of,
+    read_players,
+    same_arguments,
+    settings_of,
+    task_of,
+)
 from fgsv.running.progress import Run
-from fgsv.running.repeats import Repeats
-from fgsv.running.seed_noise import with_seed_noise
-from fgsv.running.signatures import same_arguments
-from fgsv.running.stopping import Rule, met, own_rules
-from fgsv.running.targets import rules_of
+from fgsv.running.stopping import Rule, met, own_rules, rules_of
+from fgsv.running.training_seeds import Repeats, with_seed_noise
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.signals import held_interrupts
 from fgsv.types import Ints
-from fgsv.valuation import INTERRUPTED, End, Reason, Valuation
+from fgsv.valuation import INTERRUPTED, End, Estimate, Reason, Valuation
 
 BATCH_OF_EXACT = 2**11
 """Coalitions that `exact` evaluates together by default: with so few players, more of them fit into memory."""
@@ -53,6 +60,7 @@ def value(
     proxy: Any = None,
     batch_size: int | None = None,
     n_jobs: int | None = None,
+    max_in_flight: int | None = None,
     ledger: str | Path | Ledger | None = None,
     start: Start = None,
     on_error: str | float = "raise",
@@ -95,6 +103,8 @@ def value(
             closed form, it is valued in its own run, with 128 to 256 times the evaluations, up to 200,000.
         batch_size: Coalitions that are evaluated together. Default: the game's, or at most 256.
         n_jobs: Workers; -1 for one per core. Default: those of `joblib.parallel_config`, or one.
+        max_in_flight: Batches under way while further rounds are drawn, which bounds what is evaluated in vain if a
+            run stops early. Default: three for each of several workers, one with one worker.
         ledger: File that records every evaluation, and answers those that it has.
         start: Ledgers of earlier runs. Evaluations of players who are still there are reused, and do not count.
         on_error: "raise", a number that a failed evaluation counts as, or "empty" for the value of a coalition that
@@ -135,6 +145,7 @@ def value(
         proxy=proxy,
         batch_size=batch_size,
         n_jobs=n_jobs,
+        max_in_flight=max_in_flight,
         ledger=ledger,
         start=start,
         on_error=on_error,
@@ -184,6 +195,7 @@ def _rounds(
     proxy: Any,
     batch_size: int | None,
     n_jobs: int | None,
+    max_in_flight: int | None,
     ledger: str | Path | Ledger | None,
     start: Start,
     on_error: str | float,
@@ -196,8 +208,17 @@ def _rounds(
     This is a run, from top to bottom.
     """
     read, partition = read_players(game, groups)
-    how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
-    access, opened = access_to(game, read, ledger=ledger, start=start, **how)  # not open yet; an open one stays open
+    access, opened = access_to(  # not open yet; an open one stays open
+        game,
+        read,
+        batch_size=batch_size,
+        n_jobs=n_jobs,
+        max_in_flight=max_in_flight,
+        ledger=ledger,
+        start=start,
+        on_error=on_error,
+        timeout=timeout,
+    )
     evaluator = access.evaluator
     if "backend" in options:
         raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
@@ -293,7 +314,7 @@ def exact(
     if n > MOST_PLAYERS and as_semivalue(semivalue, n) == SHAPLEY and getattr(game, "shapley", None) is not None:
         access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
         with opened:
-            return by_closed_form(game, access, partition)
+            return _as_stated(game, access, partition)
     return value(
         game,
         groups,
@@ -306,4 +327,23 @@ def exact(
         on_error=on_error,
         timeout=timeout,
         progress=progress,
+    )
+
+
+def _as_stated(game: Any, access: GameAccess, partition: Partition) -> Valuation:
+    """Return the valuation by the Shapley values that a game states, checked against U(N) - U(0)."""
+    values = stated_values(game, access.game.n_players, "game")
+    assert values is not None
+    ends = access.ends()
+    total = ends[1] - ends[0]
+    if values.shape[1] != len(total):
+        raise ValueError(f"game.shapley has {values.shape[1]} outputs, but the game has {len(total)}")
+    check_adds_up(values, total, "game")
+    return Valuation.of(
+        Estimate(values, exact=True, efficient=True, method="closed form"),
+        partition,
+        game=access.game,
+        ends=ends,
+        n_evaluations=2,
+        end=End(Reason.EXHAUSTED, "the game states its Shapley values"),
     )

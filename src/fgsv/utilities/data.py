@@ -102,8 +102,10 @@ class Data:
 
 def read(kind: Kind, given: Given) -> Data:
     """Read the rows and add the padding; raise an error for data no model can be fitted to."""
-    X, X_test = _read_table(kind, given.X, "X"), _read_table(kind, given.X_test, "X_test")
-    y, y_test = read_column(given.y, "y"), read_column(given.y_test, "y_test")
+    X = _read_table(kind, given.X, "X")
+    X_test = _read_table(kind, given.X_test, "X_test")
+    y = read_column(given.y, "y")
+    y_test = read_column(given.y_test, "y_test")
     for table, column, name in ((X, y, ""), (X_test, y_test, "_test")):
         if table.shape[0] != len(column):
             raise ValueError(
@@ -125,12 +127,14 @@ def read(kind: Kind, given: Given) -> Data:
         classes = classes_of(y, y_test)
         _warn_of_new_classes(y, y_test)
     else:
-        y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
+        y = _read_numbers(y, "y")
+        y_test = _read_numbers(y_test, "y_test")
     X, y, n_rows = _add_padding(X, y, given.min_size, given.null, given.seed)
     if classes is not None:
         if not np.isin(y, classes).all():
             raise ValueError("the null sampler returned labels that are not classes of y")
-        y, y_test = np.searchsorted(classes, y), np.searchsorted(classes, y_test)
+        y = np.searchsorted(classes, y)
+        y_test = np.searchsorted(classes, y_test)
     return Data(X, y, X_test, y_test, classes, n_rows)
 
 
@@ -147,7 +151,14 @@ def _warn_of_new_classes(y: NDArray[Any], y_test: NDArray[Any]) -> None:
 
 
 def check_labels(y: NDArray[Any], name: str, model: str) -> None:
-    """Raise an error if labels are measurements, as scikit-learn does: each would be a class of its own."""
+    """Raise an error if labels are measurements, as scikit-learn does: each would be a class of its own.
+
+    Args:
+        y: (n,) labels of a classifier.
+        name: What the error calls them.
+        model: What the error calls the classifier.
+
+    """
     if y.dtype.kind == "f" and (parts := y[y % 1 != 0]).size:
         raise ValueError(
             f"{name} has numbers such as {parts[0]:g}, which are no classes, but {model} is a classifier: use a "
@@ -182,7 +193,11 @@ def _check_model(model: Any) -> None:
 def with_all_classes(model: Any, classes: NDArray[Any], known: NDArray[Any] | None = None) -> Any:
     """Return a fitted classifier that knows all classes, with probability 0 for those it was not trained on.
 
-    `known`: the classes that were 0, 1, ... to the model, if its labels had to be numbered.
+    Args:
+        model: The fitted classifier; it is returned as it is if it knows all classes.
+        classes: (C,) all classes, sorted.
+        known: The classes that were 0, 1, ... to the model, if its labels had to be numbered.
+
     """
     if known is None and len(model.classes_) == len(classes):
         return model
@@ -193,7 +208,9 @@ class _Completed:
     """A fitted classifier with labels of the data and probabilities of all classes; everything else is its own."""
 
     def __init__(self, model: Any, classes: NDArray[Any], known: NDArray[Any] | None) -> None:
-        self._model, self.classes_, self._numbered = model, classes, known
+        self._model = model
+        self.classes_ = classes
+        self._numbered = known
         self._places = np.searchsorted(classes, model.classes_ if known is None else known)
 
     def __getattr__(self, name: str) -> Any:
@@ -336,14 +353,14 @@ def _add_padding(
         raise ValueError(
             f"min_size must be at most the number of rows, {n_rows:,}, or all are padded; got {min_size:,}"
         )
-    if null is None or null == "shuffle":
-        null = shuffled
+    null = shuffled if null is None or null == "shuffle" else null
     if not callable(null):
         raise ValueError(f"null must be 'shuffle' or a callable (X, y, size, rng) -> (X, y), got {null!r}")
     padding = null(X, y, min_size, np.random.default_rng(seed))
     if not isinstance(padding, Sequence) or len(padding) != 2:
         raise TypeError(f"the null sampler must return rows and their labels, (X, y); got {padding!r:.200}")
-    X_null, y_null = padding[0], np.asarray(padding[1])
+    X_null = padding[0]
+    y_null = np.asarray(padding[1])
     if np.shape(X_null) != (min_size, *X.shape[1:]) or y_null.shape != (min_size,):
         raise ValueError(
             f"the null sampler returned X of shape {np.shape(X_null)} and y of shape {y_null.shape}; "
@@ -359,5 +376,13 @@ def _add_padding(
 
 
 def shuffled(X: Any, y: Any, size: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Draw rows, and labels of other rows: features and labels like those of the data, but unrelated."""
+    """Draw rows, and labels of other rows: features and labels like those of the data, but unrelated.
+
+    Args:
+        X: (n, p) rows.
+        y: (n,) labels.
+        size: Rows to draw, with replacement.
+        rng: Draws the rows first, then the labels.
+
+    """
     return take_rows(X, rng.integers(len(y), size=size)), y[rng.integers(len(y), size=size)]

@@ -292,13 +292,21 @@ def _plain(value: Any) -> Any:
 
 
 def row_digests(X: Any, labels: np.ndarray[Any, Any], units: list[np.ndarray[Any, Any]] | None) -> bytes:
-    """Return 16 bytes for features and label of each row, or of each unit given by its rows, in any order."""
+    """Return 16 bytes for the content of each row, or of each unit, the same beside any other rows.
+
+    Args:
+        X: (n, ...) features: an array, a data frame or a sparse matrix.
+        labels: (n,) as users give them.
+        units: The rows of each unit, which count in no order; None: a digest for each row.
+
+    """
     n = len(labels)
     label_bytes = _cells(labels)
     if scipy.sparse.issparse(X):
         sorted_rows = X.tocsr().copy()
         sorted_rows.sum_duplicates()
-        places, cells = sorted_rows.indices.astype("<i8"), _cells(sorted_rows.data)
+        places = sorted_rows.indices.astype("<i8")
+        cells = _cells(sorted_rows.data)
         rows = [slice(*ends) for ends in pairwise(sorted_rows.indptr.tolist()[: n + 1])]
         whole = [
             places[row].tobytes() + cells[row].tobytes() + label.tobytes()

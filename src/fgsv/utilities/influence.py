@@ -94,19 +94,37 @@ def influence(
 ) -> Utility:
     """Return a first-order approximation of `fgsv.utility`'s game (paper, section 3.5.2), with the same arguments.
 
-    >>> import fgsv
-    >>> import numpy as np
-    >>> from sklearn.linear_model import Ridge
-    >>> X = np.arange(12.0).reshape(6, 2) % 5
-    >>> y = X @ [1, 2]
-    >>> everyone = np.ones((1, 6), dtype=bool)
-    >>> exact = fgsv.utility(Ridge(), X, y, X, y)(everyone)
-    >>> bool(np.isclose(influence(Ridge(), X, y, X, y)(everyone), exact))
-    True
+    An evaluation is far cheaper than a fit: it adds one gradient for each listed row. The values are not those of the
+    model: use it as a proxy, close for large coalitions and rough for small ones.
 
-    For Ridge and LogisticRegression with an l2 penalty. An evaluation is far cheaper than a fit: it adds one gradient
-    for each listed row. The values are not those of the model: use it as a proxy, close for large coalitions and
-    rough for small ones.
+    Args:
+        model: A Ridge, or a LogisticRegression with an l2 penalty.
+        X: (n, p) training rows, a dense table of numbers.
+        y: (n,) their labels.
+        X_test: (t, p) test rows.
+        y_test: (t,) their labels.
+        scoring: A batched score by name (`fgsv.utilities.scores.SCORES`), or several. Default: accuracy or r2.
+        units: (n,) labels; rows with the same one are one player.
+        empty: Worth of a coalition that the model cannot be fitted to. Default: the score of the best constant.
+        min_size: Rows to which small coalitions are padded with uninformative ones.
+        null: What these are: "shuffle", or a callable (X, y, size, rng) -> (X, y).
+        per_test_point: Whether the score at each test point is an output.
+        seed: Of the padding.
+
+    Raises:
+        TypeError, ValueError: The model, the table or the score has no expansion.
+
+    Examples:
+        >>> import fgsv
+        >>> import numpy as np
+        >>> from sklearn.linear_model import Ridge
+        >>> X = np.arange(12.0).reshape(6, 2) % 5
+        >>> y = X @ [1, 2]
+        >>> everyone = np.ones((1, 6), dtype=bool)
+        >>> exact = fgsv.utility(Ridge(), X, y, X, y)(everyone)
+        >>> bool(np.isclose(influence(Ridge(), X, y, X, y)(everyone), exact))
+        True
+
     """
     given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
     return build(Kind.of(model), _expansion, model, given)
@@ -128,7 +146,8 @@ def _expansion(model: Any, data: Data, scored: Sequence[Output], seed: int) -> t
 
 def _of_ridge(fitted: linear.Linear, data: Data) -> Influence:
     first = 0 if fitted.intercept else 1
-    rows, target = fitted.design[:, first:-1], fitted.design[:, -1]
+    rows = fitted.design[:, first:-1]
+    target = fitted.design[:, -1]
     penalty = np.full(rows.shape[1], fitted.penalty)
     penalty[: 1 - first] = 0
     known = rows[: data.n_rows]
@@ -142,7 +161,8 @@ def _of_ridge(fitted: linear.Linear, data: Data) -> Influence:
 def _of_logistic(fitted: logistic.Logistic, data: Data) -> Influence:
     everyone = RowSets(data.n_rows, np.empty(0, np.int64), np.zeros(2, np.int64), np.ones(1, dtype=bool))
     weights = fitted.fit(everyone)[0]
-    rows, width = fitted.design, len(fitted.penalty)
+    rows = fitted.design
+    width = len(fitted.penalty)
     known = np.arange(len(rows)) < data.n_rows
     if data.n_classes == 2:
         weights = weights[1:]

@@ -96,10 +96,10 @@ class OneByOne:
         """Whether labels must be 0, 1, ... without a gap: without the first class, only such ones are accepted."""
         rows = self._first_rows(np.where(np.arange(self._n_kinds) == 0, 0, _FEW))
         labels = self.data.labels_of(rows)
-        X, codes = take_rows(self.data.X, rows), np.unique(labels, return_inverse=True)[1]
-        return not _succeeds(lambda: clone(self.model).fit(X, labels)) and _succeeds(
-            lambda: clone(self.model).fit(X, codes)
-        )
+        X = take_rows(self.data.X, rows)
+        codes = np.unique(labels, return_inverse=True)[1]
+        takes_labels = _succeeds(lambda: clone(self.model).fit(X, labels))
+        return not takes_labels and _succeeds(lambda: clone(self.model).fit(X, codes))
 
     @cached_property
     def _kinds(self) -> Ints:
@@ -137,7 +137,8 @@ class OneByOne:
 
     def _fit(self, rows: Ints, seed: int | None = None) -> Any:
         """Return the model fitted to some rows; a classifier knows all classes, and its labels are those of y."""
-        X, labels = take_rows(self.data.X, rows), self.data.labels_of(rows)
+        X = take_rows(self.data.X, rows)
+        labels = self.data.labels_of(rows)
         try:
             model = self._unfitted_model(len(rows), seed).fit(X, labels)
             known = None

@@ -73,7 +73,22 @@ class Output:
 def read_scoring(
     kind: Kind, data: Data, scoring: Any, per_test_point: bool, empty: Any
 ) -> tuple[tuple[Output, ...], tuple[str, ...] | None]:
-    """Return the outputs that `scoring` asks for, and their names; no names (None) if it is a single score."""
+    """Return the outputs that `scoring` asks for, and their names.
+
+    Args:
+        kind: What the model is and provides, against which scores are checked.
+        data: The test rows, and the classes.
+        scoring: As for `fgsv.utility`; None: accuracy or r2.
+        per_test_point: Whether the score at each test point is an output.
+        empty: Worth of a coalition that the model cannot be fitted to; None: that of the best constant.
+
+    Returns:
+        The outputs, and q names; None in their place for a single score.
+
+    Raises:
+        ValueError, TypeError: A score is unknown, or cannot be computed for this model on these test rows.
+
+    """
     if scoring is None:
         scoring = "accuracy" if kind.classifier else "r2"
     if isinstance(scoring, str) or callable(scoring):
@@ -128,9 +143,9 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
     scorer: Any = asked
     if score is None:
         if isinstance(asked, str) and asked not in get_scorer_names():
-            words, names = asked.lower(), get_scorer_names()
+            words = asked.lower()
             within = [name for name in SCORES if words in name and len(words) > 2]  # "auc"
-            near = get_close_matches(words, names, n=1) or within
+            near = get_close_matches(words, get_scorer_names(), n=1) or within
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(
                 f"{asked!r} is not a score of scikit-learn; {hint}batched scores are {', '.join(SCORES)}"
@@ -242,7 +257,17 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
 
 
 def worth_of_nothing(output: Output, data: Data, kept: Masks | None = None) -> Floats:
-    """Return what the best constant is worth, on all test rows of an output or on those that are `kept`."""
+    """Return what the best constant is worth.
+
+    Args:
+        output: The score, and its test rows.
+        data: The classes.
+        kept: (t,) the test rows of the output that count; None: all.
+
+    Raises:
+        ValueError: The score has no default, as one's own scorers, or cannot be computed on these rows.
+
+    """
     if kept is not None:
         output = replace(output, truth=output.truth[kept])
     if output.score is None:

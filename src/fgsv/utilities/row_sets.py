@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgsv.coalitions import Coalitions
+from fgsv.coalitions import Coalitions, starts_of
 from fgsv.partition import Partition, called, names_in
 from fgsv.types import Ints, Masks
 
@@ -51,7 +51,7 @@ class RowSets:
         if positions.dtype == bool:
             positions = np.flatnonzero(positions)
         lengths = self.n_listed[positions]
-        starts = _starts(lengths)
+        starts = starts_of(lengths)
         entries = np.repeat(self.starts[positions] - starts[:-1], lengths) + np.arange(starts[-1])
         return RowSets(self.n_rows, self.listed[entries], starts, self.inverted[positions])
 
@@ -59,7 +59,7 @@ class RowSets:
         """Return the same sets, all as lists of the rows in them; large sets cost their full size."""
         if not self.inverted.any():
             return self
-        starts = _starts(self.sizes)
+        starts = starts_of(self.sizes)
         listed = np.empty(starts[-1], dtype=np.int64)
         is_large = np.repeat(self.inverted, self.sizes)
         listed[is_large] = np.nonzero(self.take(self.inverted).inside(self.n_rows))[1]
@@ -88,11 +88,16 @@ class RowSets:
         return np.where(self.inverted[:, None], total - counts, counts)
 
     def chunks(self, lengths: Ints, bytes_fixed: int, bytes_per_row: int) -> Iterator[Ints]:
-        """Yield positions of sets of about equal `lengths`, as many as fit into `CHUNK_BYTES`.
+        """Yield positions of sets of about equal length, as many as fit into `CHUNK_BYTES`.
 
-        A set takes `bytes_fixed`, and `bytes_per_row` for each row of its length. Sets of one chunk differ by at most
-        a fifth in length, so that a set of eight rows costs eight rows whatever else is in the batch. Where rows
-        take no memory, lengths do not matter, and chunks are full.
+        Sets of one chunk differ by at most a fifth in length, so that a set of eight rows costs eight rows whatever
+        else is in the batch. Where rows take no memory, lengths do not matter, and chunks are full.
+
+        Args:
+            lengths: (m,) rows of each set that a learner looks at: those in it, or those that it lists.
+            bytes_fixed: Memory of a set, whatever its length.
+            bytes_per_row: Memory of each of these rows.
+
         """
         buckets = np.ceil(_BUCKETS_PER_DOUBLING * np.log2(np.maximum(lengths, 4)))
         order = np.argsort(buckets, kind="stable")
@@ -118,7 +123,17 @@ class Units:
 
     @classmethod
     def of(cls, units: object, n_rows: int, index: Any = None) -> Units:
-        """Read one label for each row; units are in order of first appearance. `index` is that of a data frame."""
+        """Read one label for each row; units are in order of first appearance.
+
+        Args:
+            units: (n,) labels; None: each row is a player.
+            n_rows: n.
+            index: That of a data frame of the rows, whose labels name them if they are all different.
+
+        Raises:
+            ValueError: Labels are missing, or not one for each row.
+
+        """
         if units is None:
             return cls(n_rows, names=names_in(index))
         try:
@@ -130,7 +145,7 @@ class Units:
         if partition.n_players != n_rows:
             raise ValueError(f"{called('units', units)} has {partition.n_players} labels, but X has {n_rows} rows")
         codes = partition.codes
-        return cls(n_rows, np.argsort(codes, kind="stable"), _starts(np.bincount(codes)), partition.names)
+        return cls(n_rows, np.argsort(codes, kind="stable"), starts_of(np.bincount(codes)), partition.names)
 
     @property
     def n_players(self) -> int:
@@ -191,17 +206,14 @@ def pad(sets: RowSets, min_size: int) -> RowSets:
     if not small.any():
         return sets
     short = sets.take(small).explicit()
-    places, sizes = np.arange(min_size), short.sizes[:, None]
+    places = np.arange(min_size)
+    sizes = short.sizes[:, None]
     padded = sets.n_rows + places - sizes  # behind the rows of a set, the padding rows in turn
     padded[places < sizes] = short.listed
     lengths = np.where(small, min_size, sets.n_listed)
-    starts = _starts(lengths)
+    starts = starts_of(lengths)
     listed = np.empty(starts[-1], dtype=np.int64)
     is_small = np.repeat(small, lengths)
     listed[~is_small] = sets.take(~small).listed
     listed[is_small] = padded.reshape(-1)
     return RowSets(sets.n_rows, listed, starts, sets.inverted & ~small)
-
-
-def _starts(lengths: NDArray[np.integer]) -> Ints:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

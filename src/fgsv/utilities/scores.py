@@ -54,10 +54,24 @@ def _accuracy(labels: Ints, truth: Ints, n_classes: int) -> Floats:
     return np.count_nonzero(labels == truth, axis=1) / len(truth)
 
 
+def class_weights(truth: Ints, kept: Masks | slice, n_classes: int) -> Floats:
+    """Return (t,): what a right prediction of each test row counts in the balanced accuracy.
+
+    >>> class_weights(np.array([0, 0, 1]), slice(None), 2).tolist()
+    [0.25, 0.25, 0.5]
+
+    Args:
+        truth: (t,) classes, from 0.
+        kept: The test rows on which the accuracy of each class is taken.
+        n_classes: C; classes without test rows do not count.
+
+    """
+    counts = np.bincount(truth[kept], minlength=n_classes)
+    return (1 / (np.maximum(counts, 1) * np.count_nonzero(counts)))[truth]
+
+
 def _balanced_accuracy(labels: Ints, truth: Ints, n_classes: int) -> Floats:
-    counts = np.bincount(truth, minlength=n_classes)
-    weights = (1 / (np.maximum(counts, 1) * np.count_nonzero(counts)))[truth]
-    return (labels == truth) @ weights
+    return (labels == truth) @ class_weights(truth, slice(None), n_classes)
 
 
 def _log_likelihood(probabilities: Floats, truth: Ints) -> Floats:

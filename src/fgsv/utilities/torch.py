@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
+from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError
 from fgsv.packages import how_to_install
@@ -241,33 +242,51 @@ def torch_utility(
 ) -> TorchUtility:
     """Return the game in which a coalition of training rows is worth the score of a network trained on them.
 
-    >>> from functools import partial
-    >>> X = np.linspace(-1, 1, 20).reshape(10, 2)
-    >>> y = np.arange(10) // 5
-    >>> sgd = partial(torch.optim.SGD, lr=0.5)
-    >>> game = torch_utility(lambda: torch.nn.Linear(2, 2), X, y, X, y, optimizer=sgd, n_steps=20)
-    >>> game(np.ones((1, 10), dtype=bool)).tolist()
-    [1.0]
+    The same seed gives the same bits on one type of CPU and for one batch; another batch shape changes last bits,
+    which training may amplify and replicates average out.
 
-    `module`: a module, whose weights every training starts from, or a callable that returns one, for new initial
-    weights in each replicate. It maps (b, ...) rows to (b, C) outputs if y has C classes, and to (b, 1) or (b,) if
-    y has floats. It must not have batch normalisation, which keeps statistics over steps.
+    Args:
+        module: A module, whose weights every training starts from, or a callable that returns one, for new initial
+            weights in each replicate. It maps (b, ...) rows to (b, C) outputs if y has C classes, and to (b, 1) or
+            (b,) if y has floats. It must not have batch normalisation, which keeps statistics over steps.
+        X: (n, ...) training rows: an array or a tensor of numbers.
+        y: (n,) their labels: floats for a regression, anything else for classes.
+        X_test: (t, ...) test rows.
+        y_test: (t,) their labels.
+        scoring: A batched score by name (`fgsv.utilities.scores.SCORES`), or several. Default: accuracy or r2.
+        loss: (b, C) outputs and (b,) targets -> (b,) numbers. Default: cross entropy or squared error.
+        optimizer: Takes parameters, as `partial(torch.optim.Adam, lr=1e-3)` does; it must update each number by
+            itself, as all but L-BFGS and Muon do.
+        n_steps: Steps in which every coalition is trained.
+        batch_size: Rows of a mini-batch.
+        n_replicates: Trainings with other seeds, over which the worth of a coalition is averaged.
+        n_copies: Coalitions that are trained at once.
+        device: Default: CUDA if there is a GPU.
+        units: (n,) labels; rows with the same one are one player.
+        empty: Worth of a coalition without rows. Default: the score of the best constant.
+        min_size: Rows to which small coalitions are padded with uninformative ones.
+        null: What these are: "shuffle", or a callable (X, y, size, rng) -> (X, y).
+        per_test_point: Whether the score at each test point is an output.
+        seed: Of initial weights, mini-batches, dropout and padding.
+        training_seeds: "fresh": every coalition has mini-batches and, where `module` is a callable, initial weights
+            of its own, from a hash of `seed` and its rows; dropout stays the same for all. See `fgsv.utility`.
 
-    `loss` returns one number for each row; default: cross entropy or squared error. `optimizer` takes parameters,
-    as `partial(torch.optim.Adam, lr=1e-3)` does; it must update each number by itself, as all but L-BFGS and Muon
-    do. Every coalition is trained for `n_steps` steps on mini-batches of `batch_size`, and its worth is the mean
-    over `n_replicates` trainings. `n_copies` coalitions are trained at once. `device`: default CUDA if available.
+    Raises:
+        ValueError, TypeError: An argument is wrong, or the module does not fit the rows; nothing was trained.
 
-    `training_seeds="fresh"`: every coalition has mini-batches and, where `module` is a callable, initial weights of
-    its own, from a hash of `seed` and its rows; dropout stays the same for all. See `fgsv.utility`.
+    Examples:
+        >>> from functools import partial
+        >>> X = np.linspace(-1, 1, 20).reshape(10, 2)
+        >>> y = np.arange(10) // 5
+        >>> sgd = partial(torch.optim.SGD, lr=0.5)
+        >>> game = torch_utility(lambda: torch.nn.Linear(2, 2), X, y, X, y, optimizer=sgd, n_steps=20)
+        >>> game(np.ones((1, 10), dtype=bool)).tolist()
+        [1.0]
 
-    The other arguments are those of `fgsv.utility`. The same seed gives the same bits on one type of CPU and for
-    one batch; another batch shape changes last bits, which training may amplify and replicates average out.
     """
     counts = {"n_steps": n_steps, "batch_size": batch_size, "n_replicates": n_replicates, "n_copies": n_copies}
     for name, number in counts.items():
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
+        whole_number(name, number, least=1)
     if not callable(optimizer):
         raise TypeError(
             "optimizer must be a function of parameters, such as functools.partial(torch.optim.SGD, lr=0.1), got "
@@ -277,37 +296,48 @@ def torch_utility(
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     X, y, X_test, y_test = (_as_numpy(array) for array in (X, y, X_test, y_test))
     classifier = np.asarray(y).dtype.kind != "f"
-    replicates, given_module = [], module
+
+    def learner_of(
+        own_seed: int, start: torch.nn.Module, data: Data, scored: Sequence[Output], _: int
+    ) -> tuple[Learner, str, Any]:
+        if not data.is_dense:
+            raise ValueError("torch_utility needs X to be a dense array of numbers")
+        check_batched(scored)
+        # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
+        own_loss = loss or (_cross_entropies if data.n_classes else _squares)
+        dtype = next(start.parameters()).dtype
+        rows, test_rows = (torch.as_tensor(array, dtype=dtype, device=where) for array in data.features())
+        labels = torch.as_tensor(data.y, dtype=torch.int64 if data.n_classes else dtype, device=where)
+        makes = fresh and not isinstance(module, torch.nn.Module)
+        learner = Copies(
+            module=deepcopy(start).to(where).train(),
+            tester=deepcopy(start).to(where).eval(),
+            loss=own_loss,
+            optimizer=optimizer,
+            X=torch.cat([rows, torch.zeros_like(rows[:1])]),
+            y=torch.cat([labels, torch.zeros_like(labels[:1])]),
+            X_test=test_rows,
+            n_classes=data.n_classes,
+            n_steps=n_steps,
+            batch_size=batch_size,
+            n_copies=n_copies,
+            seed=own_seed,
+            seeds=FreshSeeds.of_data(data, own_seed) if fresh else None,
+            start=partial(_start, module) if makes else None,
+        )
+        _try_out(learner)
+        weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}
+        is_module = isinstance(own_loss, torch.nn.Module)  # hashed by its class and its repr
+        content = [type(own_loss), repr(own_loss)] if is_module else own_loss
+        return learner, "", [repr(start), weights, content, optimizer, n_steps, batch_size, own_seed]
+
+    given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+    replicates = []
     for replicate in range(n_replicates):
         own_seed = int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
         start = _start(module, own_seed)
         kind = Kind(type(start).__name__, classifier, takes_tensors=True)
-
-        def choose(
-            start: torch.nn.Module, data: Data, scored: Sequence[Output], _: int, own_seed: int = own_seed
-        ) -> tuple[Learner, str, Any]:
-            if not data.is_dense:
-                raise ValueError("torch_utility needs X to be a dense array of numbers")
-            # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
-            chosen_loss = loss or (_cross_entropies if data.n_classes else _squares)
-            module = deepcopy(start).to(where).train()
-            dtype = next(start.parameters()).dtype
-            X, X_test = (torch.as_tensor(array, dtype=dtype, device=where) for array in data.features())
-            y = torch.as_tensor(data.y, dtype=torch.int64 if data.n_classes else dtype, device=where)
-            X, y = (torch.cat([rows, torch.zeros_like(rows[:1])]) for rows in (X, y))
-            tester, sizes = deepcopy(module).eval(), (data.n_classes, n_steps, batch_size, n_copies)
-            learner = Copies(module, tester, chosen_loss, optimizer, X, y, X_test, *sizes, own_seed)
-            if fresh:
-                make = None if isinstance(given_module, torch.nn.Module) else partial(_start, given_module)
-                learner = replace(learner, seeds=FreshSeeds.of_data(data, own_seed), start=make)
-            check_batched(scored)
-            _try_out(learner)
-            weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}
-            content = [repr(start), weights, _loss_content(chosen_loss), optimizer, n_steps, batch_size, own_seed]
-            return learner, "", content
-
-        given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-        replicates.append(build(kind, choose, start, given))
+        replicates.append(build(kind, partial(learner_of, own_seed), start, given))
     return TorchUtility(tuple(replicates))
 
 
@@ -342,11 +372,6 @@ def _cross_entropies(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tens
 
 def _squares(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return mse_loss(outputs, targets, reduction="none")
-
-
-def _loss_content(loss: Loss) -> Any:
-    """Return the content of a loss for the fingerprint; a loss that is a module is described by its repr."""
-    return [type(loss), repr(loss)] if isinstance(loss, torch.nn.Module) else loss
 
 
 def _try_out(learner: Copies) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
@@ -23,12 +23,12 @@ from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.batched.scaling import SCALERS, scaling_of
 from fgsv.utilities.data import Data, Given, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
-from fgsv.utilities.folds import WithoutFolds, read_folds
 from fgsv.utilities.one_by_one import OneByOne, is_random, seed_parameters, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, as_masks, pad, slices
 from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.seeds import FreshSeeds, TrainingSeeds, check_training_seeds
+from fgsv.utilities.without_folds import WithoutFolds, read_folds
 from fgsv.words import option
 
 
@@ -103,7 +103,8 @@ class Utility:
                 "this utility was pickled, which drops the data by which a ledger recognises its players: "
                 "make it with fgsv.utility in the process that runs fgsv.value"
             )
-        n, starts = self.data.n_rows, self.units.starts
+        n = self.data.n_rows
+        starts = self.units.starts
         units = None if starts is None or self.units.rows is None else np.split(self.units.rows, starts[1:-1])
         return row_digests(self.data.X[:n], self.data.labels_of(slice(n)), units)
 
@@ -250,6 +251,8 @@ class Utility:
 
 def _summed(parts: Sequence[Floats], weights: Sequence[float] | None) -> Floats:
     """Return (..., n_folds) of (..., K) of each output with folds: fold by fold, or summed with their weights."""
+    if not parts:
+        return np.zeros(0)
     if weights is None:
         return np.stack(parts, axis=-1).reshape(*parts[0].shape[:-1], -1)
     used = [weight for weight in weights if weight]
@@ -284,49 +287,56 @@ def utility(
 ) -> Utility:
     """Return the game in which a coalition of training rows is worth the score of a model trained on them.
 
-    >>> import numpy as np
-    >>> from sklearn.linear_model import Ridge
-    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> game = utility(Ridge(), X[:3], X[:3, 0], X, X[:, 0], scoring="neg_mean_squared_error")
-    >>> game([[False, False, False], [True, True, True]]).round(3).tolist()
-    [-1.25, -0.167]
+    Ridge, LinearRegression, LogisticRegression (l2), KNeighbors models and GaussianNB are fitted to thousands of
+    coalitions at once. So are pipelines of StandardScaler and Ridge or LogisticRegression, and of StandardScaler,
+    MinMaxScaler or MaxAbsScaler and a KNeighbors model or GaussianNB. Any other model is cloned and fitted for each
+    coalition. `game.describe()` says which.
 
-    `model`: any scikit-learn classifier, regressor or pipeline. Ridge, LinearRegression, LogisticRegression
-    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once. So are pipelines of
-    StandardScaler and Ridge or LogisticRegression, and of StandardScaler, MinMaxScaler or MaxAbsScaler and a
-    KNeighbors model or GaussianNB. Any other model is cloned and fitted for each coalition. `game.describe()` says
-    which.
-
-    `X`, `X_test`: numpy, pandas, polars, pyarrow or sparse. `units`: one label for each row; the rows of a unit are
-    one player.
-
-    `scoring`: a scikit-learn name (default: accuracy or r2), a scorer, a metric (a function of true and predicted
-    values that is larger where a model is better), several in a list, or a mapping from
-    output names to a score or to (score, test rows), with the rows as a mask or as indices. With
-    `per_test_point` the score at each test point is an output of its own.
-
-    `empty`: the worth of a coalition that the model cannot be fitted to, one number or one for each output. These
-    are the empty coalition and those where `fit` fails because some class has fewer rows than the model needs: the
-    result's `n_unfitted` counts them. Default: the score of the best constant. A fit that fails for another reason
-    ends a run with an error that names the coalition, or is worth the same and counted in the result's `failures` if
-    the run says `on_error="empty"`. A fit to all rows must not fail.
+    The model cannot be fitted to the empty coalition, nor to those where `fit` fails because some class has fewer
+    rows than it needs: they are worth `empty`, and the result's `n_unfitted` counts them. A fit that fails for
+    another reason ends a run with an error that names the coalition, or is worth the same and counted in the result's
+    `failures` if the run says `on_error="empty"`. A fit to all rows must not fail.
 
     Probabilities have a column for every class, 0 for those that a coalition lacks; a model of one class predicts it
     with certainty. A model that takes only the labels 0, 1, ... (XGBoost) is given these.
 
-    `min_size`, `null`: coalitions of fewer rows are padded with uninformative rows, drawn once: rows of the data
-    with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
+    Args:
+        model: Any scikit-learn classifier, regressor or pipeline.
+        X: (n, p) training rows: numpy, pandas, polars, pyarrow or sparse.
+        y: (n,) their labels: classes or numbers.
+        X_test: (t, p) test rows, with the same columns.
+        y_test: (t,) their labels.
+        scoring: A scikit-learn name, a scorer, a metric (a function of true and predicted values that is larger where
+            a model is better), several in a list, or a mapping from output names to a score or to (score, test rows),
+            with the rows as a mask or as indices. Default: accuracy or r2.
+        units: (n,) labels; the rows with one label are one player. Default: each row is a player.
+        empty: Worth of a coalition that the model cannot be fitted to, one number or one for each output. Default:
+            the score of the best constant.
+        min_size: Coalitions of fewer rows are padded with uninformative rows, drawn once. Default: no padding.
+        null: Where these are from: "shuffle", rows of the data with shuffled labels, or a callable
+            (X, y, size, rng) -> (X, y). Default: "shuffle".
+        per_test_point: Whether the score at each test point is an output of its own.
+        seed: Of that draw, and of models whose `random_state` is not set, which a warning names: the same for all
+            coalitions, so that U is a function of the coalition.
+        training_seeds: "fresh": every `random_state` of the model becomes a hash of `seed` and of the rows' contents,
+            so that every coalition is trained with a seed of its own, and U is still a function of the coalition. A
+            run then trains some coalitions again, and its intervals hold for the expected score over seeds.
+        folds: How many random folds the test rows have, such as 10, or (t,) the fold of each, from 0. The scores
+            without each fold are further outputs, from which a run knows the error of the test rows; without them its
+            intervals hold the Monte Carlo error only.
+        weights: Weights of the scores whose sum a precision, and the folds, refer to. Default: every score.
 
-    `seed`: of that draw, and of models whose `random_state` is not set, which a warning names. It is the same for all
-    coalitions, so that U is a function of the coalition.
+    Raises:
+        ValueError, TypeError: The data, the model or a score cannot be used; no coalition was evaluated.
 
-    `training_seeds="fresh"`: every `random_state` of the model becomes a hash of `seed` and of the rows' contents, so
-    that every coalition is trained with a seed of its own, and U is still a function of the coalition. A run then
-    trains some coalitions again, and its intervals hold for the expected score over seeds.
+    Examples:
+        >>> import numpy as np
+        >>> from sklearn.linear_model import Ridge
+        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+        >>> game = utility(Ridge(), X[:3], X[:3, 0], X, X[:, 0], scoring="neg_mean_squared_error")
+        >>> game([[False, False, False], [True, True, True]]).round(3).tolist()
+        [-1.25, -0.167]
 
-    `folds`: a number for each test row, from 0 (`fgsv.data.folds.folds_of` draws them): the scores without each fold
-    are further outputs, from which a run knows the error of the test rows. Without them its intervals hold the Monte
-    Carlo error only. `weights`: weights of the scores whose sum a precision, and the folds, refer to.
     """
     fresh = check_training_seeds(training_seeds)
     given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed, folds, weights)
@@ -339,48 +349,52 @@ def build(
     model: Any,
     given: Given,
 ) -> Utility:
-    """Read the arguments of `utility`, let `choose` pick the learner, and return the game.
+    """Read the arguments of `utility` and return the game.
 
-    `choose` returns the learner, the reason why it is not a batched twin (or ""), and the content to fingerprint.
+    Args:
+        kind: What the model is, accepts and provides.
+        choose: (model, data, outputs, seed) -> the learner, the reason why it is not a batched twin (or ""), and the
+            content to fingerprint.
+        model: What `choose` takes.
+        given: The other arguments.
+
     """
-    data, min_size = read(kind, given), given.min_size
+    data = read(kind, given)
     players = Units.of(given.units, data.n_rows, getattr(given.X, "index", None))
     scored, outputs = read_scoring(kind, data, given.scoring, given.per_test_point, given.empty)
     learner, reason, content = choose(model, data, scored, given.seed)
     weights = None if given.weights is None else tuple(map(float, given.weights))
-    folds, worth = None, np.zeros(0)
+    folds = None if given.folds is None else read_folds(given.folds, data)
     without: tuple[WithoutFolds, ...] = ()
-    if given.folds is not None:
-        folds = read_folds(given.folds, len(data.y_test))
+    if folds is not None:
         aimed_at = [output for place, output in enumerate(scored) if weights is None or weights[place]]
         without = tuple(WithoutFolds.of(output, folds) for output in aimed_at)
-        worth = _summed([each.worth_of_nothing(data) for each in without], weights)
     frame = {
         "model": fingerprint(learner.name, content, getattr(learner, "own_code", None)),
         "score": fingerprint([[output.name, output.scorer, output.rows, output.each_point] for output in scored]),
         "worth of nothing": fingerprint([output.default for output in scored]),
         "test rows": fingerprint(data.X_test, data.y_test, data.classes),
-        "padding": fingerprint(min_size, data.X[data.n_rows :], data.y[data.n_rows :]),
+        "padding": fingerprint(given.min_size, data.X[data.n_rows :], data.y[data.n_rows :]),
     }
     seeds = getattr(learner, "seeds", None)
     frame |= {} if seeds is None else {"training seeds": f"fresh, from seed {seeds.seed}"}
     frame |= {} if folds is None else {"folds of the test rows": fingerprint(folds, weights)}
     known = {name: part for name, part in frame.items() if part is not None}
-    rows = [players.rows, players.starts]
+    hashed = len(known) == len(frame)
     return Utility(
-        model,
-        learner,
-        reason,
-        scored,
-        players,
-        min_size or 0,
-        outputs,
-        data,
-        known if len(known) == len(frame) else None,
-        fingerprint("utility", known, data.X, data.y, rows) if len(known) == len(frame) else None,
-        weights,
-        without,
-        worth,
+        model=model,
+        learner=learner,
+        reason=reason,
+        scored=scored,
+        units=players,
+        min_size=given.min_size or 0,
+        outputs=outputs,
+        data=data,
+        frame=known if hashed else None,
+        fingerprint=fingerprint("utility", known, data.X, data.y, [players.rows, players.starts]) if hashed else None,
+        weights=weights,
+        without_folds=without,
+        worth_without_folds=_summed([each.worth_of_nothing(data) for each in without], weights),
     )
 
 
@@ -410,7 +424,8 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
     options: dict[str, Any] = {}
     if type(model) is Pipeline:
         if len(model.steps) != 2 or type(model.steps[0][1]) not in SCALERS:
-            return f"a pipeline has a batched twin only if it is a model after one of {_names(SCALERS)}"
+            scalers = ", ".join(each.__name__ for each in SCALERS)
+            return f"a pipeline has a batched twin only if it is a model after one of {scalers}"
         scaler, model = (step for _, step in model.steps)
         if type(scaler) is StandardScaler and isinstance(model, _PENALISED) and model.fit_intercept:
             options = {"standardised": scaler.with_std}
@@ -427,7 +442,3 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
         if output.score is None:
             return f"{output.name} is not among the batched scores"
     return twin_of(model, data, **options)
-
-
-def _names(types: Iterable[type]) -> str:
-    return ", ".join(each.__name__ for each in types)

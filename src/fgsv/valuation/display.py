@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,18 +58,6 @@ class Section:
         from fgsv.valuation.notebook import html_lines, html_of
 
         return html_of(self.to_frame(), [self.title, *self.lines]) if self.rows else html_lines(self.lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON."""
-        lists = {"words": list(self.words), "columns": list(self.columns), "rows": [list(row) for row in self.rows]}
-        return asdict(self) | lists
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Section:
-        """Read what `to_dict` returned."""
-        rows = tuple(tuple(row) for row in document["rows"])
-        flags = (document.get("technical", False), document.get("shows_players", False))
-        return cls(document["title"], tuple(document["words"]), tuple(document["columns"]), rows, *flags)
 
     def for_competitors(self) -> Section:
         """Return the section without single players."""

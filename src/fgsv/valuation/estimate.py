@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fgsv.partition import Partition
 from fgsv.types import Floats
-from fgsv.valuation.units import unit_of
+from fgsv.valuation.magnitude import unit_of
 from fgsv.words import counted
 
 MOST_DEVIATIONS = 64

@@ -13,7 +13,7 @@ from scipy.special import chdtri
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
-from fgsv.valuation.units import unit_of
+from fgsv.valuation.magnitude import unit_of
 
 MOST_BUNDLES = 32
 """Rows that the Monte Carlo error of the folds is kept in."""

@@ -20,10 +20,10 @@ from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import bounds, t_quantile
+from fgsv.valuation.magnitude import unit_of
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.test_rows import TestRows, as_differences
-from fgsv.valuation.units import unit_of
 from fgsv.words import counted, some
 
 if TYPE_CHECKING:
@@ -205,8 +205,10 @@ class Valuation:
     @property
     def group_deviations(self) -> Floats | None:
         """(R, K, q): the variance of any weighted sum of groups is the sum over R of its squares; None if unknown."""
-        if self.deviations is None or self.player_values is None:
+        if self.deviations is None:
             return None
+        if self.estimate.of_groups:
+            return self.deviations.astype(float)
         return np.stack([self.partition.sums(each.astype(float)) for each in self.deviations])
 
     def interval(self, confidence: float = 0.95) -> Floats:

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from fgsv import payout
+from fgsv.data.choice import contents_of
 from fgsv.data.dataset import Dataset
 from fgsv.data.inputs import read_all
 from fgsv.data.reading import TableError
 from fgsv.data.source import Source
 from fgsv.data.table import Table, open_table
-from fgsv.data.test_rows import contents_of
 from fgsv.data.texts import open_text
 from fgsv.game import each_digest
 from fgsv.results.result import Result, check_result
@@ -25,7 +25,19 @@ from fgsv.verification.verify import verify
 
 
 def verify_result(path: str | Path, ledger: str | Path) -> tuple[Result, Differences]:
-    """Return a saved result, and what differs from its ledger in any of its fields, the payout included."""
+    """Return a saved result, and what differs from its ledger in any of its fields, the payout included.
+
+    Args:
+        path: A valuation.json or its folder.
+        ledger: Ledger of the run.
+
+    Returns:
+        The result, and the differences: none if the ledger gives the same result.
+
+    Raises:
+        ValueError: One of them cannot be read, or the ledger is of another game.
+
+    """
     result = Result.load(path)
     found = verify(result.valuation, ledger, document=file.read(path))
     if result.payout is not None:
@@ -45,8 +57,23 @@ def verify_data(
 ) -> Differences:
     """Open the data of a result again, as its run did, and evaluate a sample of the recorded batches.
 
-    `data` and `test` are what `fgsv.open_table` or `fgsv.open_text` takes. Returns where the data, the model or
-    the values differ. If only `sha256` does, a file has other bytes, such as other ends of lines, but the same rows.
+    Args:
+        result: A result that was made from files.
+        ledger: Ledger of the run.
+        data: The table that was valued: also evaluate a sample of the ledger again. In Python, what `fgsv.open_table`
+            or `fgsv.open_text` takes.
+        test: The file of test rows, if there was one.
+        sample: Number of batches to evaluate again, drawn at random.
+        seed: Random seed, to repeat a sample. Default: the system's entropy, so that nobody can know it in advance.
+        tolerance: Largest allowed difference from a recorded value.
+
+    Returns:
+        Where the data, the model or the values differ. If only `sha256` does, a file has other bytes, such as other
+        ends of lines, but the same rows.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or the result does not say how its data was opened.
+
     """
     check_result(result)
     table = open_again(result.source, data, test, ledger)
@@ -61,8 +88,20 @@ def verify_data(
 def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, *, test: Any = None) -> list[str]:
     """Return the digests of the players of a result that hold withdrawn rows, for `fgsv.ledger.forgetting.forget`.
 
-    `data` is the table that was valued, `rows` a table of the rows that are withdrawn, with the same features and
-    target, which stands for all rows of equal content. A unit is withdrawn with any of its rows.
+    Args:
+        result: The result of a run.
+        ledger: Ledger of the run.
+        data: With `rows`: the table of that run, or several files of it.
+        rows: A table of withdrawn rows: forget the players that hold any of them. It has the features and the target
+            of the run, and stands for all rows of equal content. A unit is withdrawn with any of its rows.
+        test: With `rows`: the run's file of test rows, if there was one.
+
+    Returns:
+        The digests, in hexadecimal.
+
+    Raises:
+        TableError: This is not the table that was valued, or it has no such rows.
+
     """
     check_result(result)
     table = open_again(result.source, data, test, ledger)

@@ -37,9 +37,8 @@ from fgsv.valuation import Reason, RunSettings, Valuation, file
 from fgsv.verification.checking import open_again
 from fgsv.verification.forging import moves_in_words, odds_in_words
 from fgsv.verification.proofs import Proof, picks, sealed_of
-from fgsv.verification.recorded_results import compare_with_record
 from fgsv.verification.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
-from fgsv.verification.verify import differences
+from fgsv.verification.verify import compare_with_record, differences
 
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
 """Ends that the operator of a run can choose."""
@@ -85,12 +84,26 @@ def check_proof(
     tolerance: float = ROUNDING,
     n_jobs: int | None = 1,
 ) -> Check:
-    """Check a proof against the sealed result saved at `path`, and with its data evaluate the picked records again.
+    """Check a proof of a sealed result, and with its data evaluate the picked records again: `fgsv seal check`.
 
-    `commitment`, `public`, `random` and `n_records` are what you know yourself: what was published before the run,
-    the public value as agreed, the string that you challenged with, and how many records you asked for. A proof of
-    another result, or data that is not what was sealed, is a `ValueError`. `tolerance` is the largest difference of a
-    value, relative to the largest picked one of the same output.
+    Args:
+        proof: The answer to a challenge.
+        path: A valuation.json or its folder.
+        data: The table that was valued, as `fgsv.open_table` or `fgsv.open_text` takes it.
+        test: The file of test rows, if there was one.
+        commitment: The commitment as it was published.
+        public: The public value, as you know it.
+        random: The random string that you gave.
+        n_records: How many records you asked for.
+        tolerance: Largest difference of a value, relative to the largest of its output.
+        n_jobs: Number of workers; -1 for one per core.
+
+    Returns:
+        What was checked, what differs, and what cannot be told.
+
+    Raises:
+        ValueError, TypeError: The proof is of another result, or the data is not what was sealed.
+
     """
     check_type(proof, Proof, "a proof", "fgsv.verification.Proof.load(path) opens one")
     commitment = None if commitment is None else read_commitment(commitment)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgsv.checks import check_type, whole_number
-from fgsv.evaluation.earlier_laws import laws_of_draws
+from fgsv.evaluation.recording import laws_of_draws
 from fgsv.files import decode, decode_array, encode, encode_array, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
@@ -124,10 +124,24 @@ class Proof:
 def challenge(
     path: str | Path, ledger: str | Path, *, random: str, n_records: int = RECORDS, with_values: bool = True
 ) -> Proof:
-    """Answer a challenge to a sealed result, saved at `path`, from the ledger of its run: `fgsv challenge`.
+    """Answer a challenge to a sealed result from the ledger of its run: `fgsv seal challenge`.
 
-    `random` is the verifier's, made after they had the result: it picks the records. With the values of all records
-    the shares can be computed again without data; without them the proof is smaller and reveals less.
+    With the values of all records the shares can be computed again without data; without them the proof is smaller
+    and reveals less.
+
+    Args:
+        path: A valuation.json or its folder.
+        ledger: Ledger of the run.
+        random: Random string from the verifier, who already has the result: it picks the records.
+        n_records: Records to pick, besides U(0) and U(N).
+        with_values: Leave out the values of records that were not picked. In Python False leaves them out.
+
+    Returns:
+        The proof: the picked records with their paths in the tree of all records.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or these are not the records that the run used.
+
     """
     result = Result.load(path)
     sealed = sealed_of(result, path)

@@ -37,10 +37,21 @@ def verify_records(
 ) -> Differences:
     """Evaluate a random sample of a game's recorded batches again; return where the values differ.
 
-    The sample is drawn from the system's entropy, so that nobody can know it in advance (`seed` repeats one).
+    Values differ if they were tampered with, or if a library changed its arithmetic.
 
-    Values differ if they were tampered with, or if a library changed its arithmetic. `tolerance` is the largest
-    allowed absolute difference: for another type of machine, or a GPU.
+    Args:
+        ledger: The ledger, which is not changed.
+        game: Game as package.module:object or file.py:object, to evaluate a sample again. In Python the game.
+        sample: Number of batches to evaluate again, drawn at random.
+        seed: Random seed, to repeat a sample. Default: the system's entropy, so that nobody can know it in advance.
+        tolerance: Largest allowed difference from a recorded value: above 0 for another type of machine, or a GPU.
+
+    Returns:
+        The differences, and how many batches were evaluated.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or the ledger has no record of this game.
+
     """
     sample = whole_number("sample", sample, least=1)
     if not as_number(tolerance) >= 0:

@@ -19,7 +19,7 @@ from fgsv.methods.gp.proxy import Proxy
 from fgsv.methods.gp.sampler import Sampler
 from fgsv.methods.gp.schedule import CHOSEN, EXPLORE, round_end, stage
 from fgsv.methods.gp.smoother import Smoother
-from fgsv.methods.gp.trend import Saturating, saturating
+from fgsv.methods.gp.trend import Saturating, saturating, trust
 from fgsv.methods.gp.values import Evaluations, Values, parts_of, stated, unbiased
 from fgsv.methods.method import Draws, OtherLaw, Problem
 from fgsv.methods.target import Target
@@ -76,7 +76,7 @@ class GPEstimator:
         self._drawn = np.zeros(len(masks), dtype=bool)
         self._expected = np.zeros(n + 1)
         self._sampler.take(masks[~masks[:, n:].any(axis=1), :n])
-        self._fits = Fits(self._target, masks.shape[1], self.n_known)
+        self._fits = Fits(self._target, masks.shape[1], self.n_known, method.parameters)
         self._first = self._singles() if n <= ENDS_FIRST and not method.unbiased else masks[:0, :n]
         self._estimated: Estimate | None = None
 
@@ -145,7 +145,9 @@ class GPEstimator:
 
     def _kernel_of_draws(self, recorded: Mapping[str, Any] | None) -> Kernel:
         """Return the kernel that decides the next draws; the recorded one, if it differs by rounding alone."""
-        if not self.needs:  # nothing is fitted yet, and the ends may still be being evaluated
+        if (
+            self._method.parameters is not None or not self.needs
+        ):  # fitted elsewhere; or not yet: ends may be under way
             return prior_kernel(self._target, self._masks.shape[1])
         fit = self._fits.of(self._data, self.needs)
         if recorded is not None:
@@ -229,15 +231,18 @@ class GPEstimator:
         found = stated(fit.kernel, evaluated, replace(data, values=fit.rest(data)), rng)
         if self._proxy.n_features:
             return found, self._proxy.values(len(self._masks)) @ fit.beta, fit.beta
-        values = found.values.copy()
+        moved, trusted = np.zeros_like(found.values), np.zeros(found.values.shape[1])
         for output, trend in self._saturating().items():
             rise = self._ends[1, output] - self._ends[0, output]
             rest = self._values[:, [output]] - self._ends[0, output] - trend(self._masks)[:, None]
-            beside = Smoother.of(fitted(prior_kernel(self._target), self._masks, rest), self._masks, rest)
-            values[:, output] = beside.prediction[:, 0] + trend.player_values() - rise / self._target.n
-        moved = values - found.values  # an error that the process knows nothing of
-        deviations = np.concatenate([found.deviations, moved[None]]) if moved.any() else found.deviations
-        return replace(found, values=values, deviations=deviations), np.zeros_like(values), fit.beta
+            refitted = fitted(prior_kernel(self._target), self._masks, rest)
+            beside = Smoother.of(refitted, self._masks, rest).prediction[:, 0] + trend.player_values()
+            moved[:, output] = beside - rise / self._target.n - found.values[:, output]
+            trusted[output] = trust(refitted, rest[:, 0], fit.kernel, data.values[:, output], self._masks)
+        by_trend = np.sqrt(trusted) * moved[None]  # an error that the process knows nothing of
+        deviations = np.concatenate([found.deviations, by_trend]) if moved.any() else found.deviations
+        values = found.values + trusted * moved
+        return replace(found, values=values, deviations=deviations), np.zeros_like(moved), fit.beta
 
     def _saturating(self) -> dict[int, Saturating]:
         """Return a trend for each output that may have one."""
@@ -252,7 +257,7 @@ class GPEstimator:
         """Return the same for C, whose parameters are fitted to other draws than those they correct."""
         unknown = evaluated.unknown[np.minimum(data.sizes(), self._target.n)]
         used = data.drawn & (unknown > 0)
-        count = 4 if self.n_evaluations <= FOLDED else 2
+        count = 1 if self._method.parameters is not None else 4 if self.n_evaluations <= FOLDED else 2
         folds = np.where(used, np.cumsum(used) % count, NO_FOLD)
         fits = [self._fits.of(data, self.n_evaluations, fold, folds) for fold in range(count)]
         found = unbiased([fit.kernel for fit in fits], [fit.rest(data) for fit in fits], folds, evaluated, data)

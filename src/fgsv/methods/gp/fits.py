@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +37,11 @@ class Fit:
 class Fits:
     """The fits of a run: each depends on its first evaluations alone, in draw order, so it is made once."""
 
-    def __init__(self, target: Target, coordinates: int, n_known: int) -> None:
+    def __init__(self, target: Target, coordinates: int, n_known: int, moved: Sequence[float] | None = None) -> None:
+        """Prepare the fits of a run; all have the parameters `moved` (see `prior_kernel`) where these are given."""
         self._target, self._coordinates, self._n_known = target, coordinates, n_known
+        self._is_fixed = moved is not None
+        self._moved = 0.0 if moved is None else moved
         self._made: dict[tuple[int, int], Fit] = {}
         """By the count of evaluations and the fold left out."""
 
@@ -46,13 +50,13 @@ class Fits:
         counts = _until(n_evaluations)
         at = counts[-1]
         if (at, fold) not in self._made:
-            kernel = prior_kernel(self._target, self._coordinates)
-            if at > FRESH:
+            kernel = prior_kernel(self._target, self._coordinates, self._moved)
+            if at > FRESH and not self._is_fixed:
                 kernel = self.of(data, counts[-2], fold, folds).kernel
             rows = np.arange(self._n_known + at if at or self._n_known else 0)
             if folds is not None:
                 rows = rows[folds[rows] != fold]
-            self._made[at, fold] = _fit(kernel, data, rows)
+            self._made[at, fold] = _fit(kernel, data, rows, is_fixed=self._is_fixed)
         return self._made[at, fold]
 
     def replaced(self, n_evaluations: int, fit: Fit) -> Fit:
@@ -65,8 +69,8 @@ def _until(n_evaluations: int) -> list[int]:
     return [0, *(each for each in COUNTS if each <= n_evaluations)]
 
 
-def _fit(kernel: Kernel, data: Evaluations, rows: Ints) -> Fit:
-    """Return the fit to these rows, from the parameters of a kernel on."""
+def _fit(kernel: Kernel, data: Evaluations, rows: Ints, *, is_fixed: bool) -> Fit:
+    """Return the fit to these rows, from the parameters of a kernel on; of the proxy alone, if these are fixed."""
     masks, values, features = data.masks[rows], data.values[rows], data.features[rows]
     beta = np.zeros((features.shape[1], values.shape[1]))
     if not len(rows):
@@ -75,4 +79,6 @@ def _fit(kernel: Kernel, data: Evaluations, rows: Ints) -> Fit:
         some = evenly(len(rows), BLOCK)
         of_game = values[some, data.stated]
         beta[:, data.stated] = regressed(features[some], of_game, precision(kernel, masks[some]))
+    if is_fixed:
+        return Fit(kernel, beta)
     return Fit(fitted(kernel, masks, (values - features @ beta)[:, data.stated]), beta)

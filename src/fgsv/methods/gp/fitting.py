@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
@@ -36,9 +37,11 @@ def prior(n: int) -> tuple[Floats, Floats]:
     return mean, np.concatenate([PRIOR_DEVIATION, np.full(KNOTS, KNOT_DEVIATION), players])
 
 
-def prior_kernel(target: Target, coordinates: int | None = None) -> Kernel:
-    """Return the kernel whose parameters are the means of the prior."""
-    return Kernel(target, prior(coordinates or target.n)[0])
+def prior_kernel(target: Target, coordinates: int | None = None, moved: ArrayLike = 0.0) -> Kernel:
+    """Return the kernel at the means of the prior; those of common parameters may be `moved`."""
+    theta = prior(coordinates or target.n)[0].copy()
+    theta[:COMMON] += np.asarray(moved)
+    return Kernel(target, theta)
 
 
 def fitted(kernel: Kernel, masks: Masks, values: Floats) -> Kernel:

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import expit
 
+from fgsv.methods.gp.kernel import Kernel
+from fgsv.methods.gp.smoother import precision
 from fgsv.types import Floats, Masks
 
 MOST_PLAYERS = 20
 PER_PLAYER = 1.5
-"""It serves until there are more than so many evaluations a player, besides the ends: from then on the process knows
-more of large coalitions than the trend."""
+"""Up to so many evaluations a player, besides the ends, it counts in full."""
+TRIED = 8
+"""Up to so many it counts as far as the process predicts better with it than alone."""
+CAUTION = 4.0
+"""Log odds are divided by this: parameters were fitted to the utilities that they are to predict."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +60,31 @@ def saturating(masks: Masks, values: Floats, whole: float) -> Saturating | None:
     """Return the trend of utilities less U(0), (m,), if all players alone are known; `whole` is U(N) - U(0)."""
     n = masks.shape[1]
     single = masks.sum(axis=1) == 1
-    if n > MOST_PLAYERS or len(masks) > 2 + PER_PLAYER * n or np.count_nonzero(single) < n:
+    if n > MOST_PLAYERS or len(masks) > 2 + TRIED * n or np.count_nonzero(single) < n:
         return None
     alone = values[single][masks[single].argmax(axis=1).argsort()]
     return Saturating.of(alone, whole)
+
+
+def trust(beside: Kernel, rest: Floats, without: Kernel, values: Floats, masks: Masks) -> float:
+    """Return how much a trend counts, from 0 to 1, by the odds of the utilities of coalitions of two players or more.
+
+    They are given the rest: with the trend, which leaves `rest` to the process, and without it: the (m,) `values`.
+    """
+    n, sizes = masks.shape[1], masks.sum(axis=1)
+    if len(masks) <= 2 + PER_PLAYER * n:
+        return 1.0
+    inner = (sizes > 1) & (sizes < n)
+    odds = _log_density(beside, masks, rest, inner) - _log_density(without, masks, values, inner)
+    return float(expit(odds / CAUTION))
+
+
+def _log_density(kernel: Kernel, masks: Masks, values: Floats, inner: Masks) -> float:
+    """Return the log density of some values, given the others."""
+    if not (spread := values.std()):
+        return np.inf
+    inverse = precision(kernel, masks)
+    block = inverse[np.ix_(inner, inner)]  # of their covariance, given the others, the inverse
+    unforeseen = (inverse @ (values - values.mean()) / spread)[inner]
+    fit = np.linalg.slogdet(block)[1] - unforeseen @ np.linalg.solve(block, unforeseen)
+    return float(0.5 * fit - inner.sum() * np.log(spread))

@@ -28,7 +28,8 @@ class BatchedLinear(torch.nn.Module):
         self.transposed = not isinstance(base, torch.nn.Linear)
         """Whether the frozen weight is (inputs, outputs), as in the Conv1D of transformers."""
         outputs, inputs = reversed(base.weight.shape) if self.transposed else base.weight.shape
-        self.n_inputs, self.n_outputs = int(inputs), int(outputs)
+        self.n_inputs = int(inputs)
+        self.n_outputs = int(outputs)
         self.rank = rank
         self.scaling = scaling
         self.down: torch.Tensor | None = None
@@ -145,8 +146,20 @@ def merge(adapted: AdaptedModel, weights: torch.Tensor) -> None:
 def adapt(model: torch.nn.Module, *, rank: int = 8, alpha: float = 8.0, targets: Sequence[str]) -> AdaptedModel:
     """Freeze a model and replace its target layers, in place, by layers that take a stack of adapters.
 
-    `rank`, `alpha` and `targets` are those of `peft.LoraConfig`: targets are the ends of the names of linear layers,
-    and an adapter adds alpha / rank * up @ down. A second call on the same model only changes rank and scaling.
+    A second call on the same model only changes rank and scaling.
+
+    Args:
+        model: Any torch module; its weights lose their gradients, and it is set to evaluation mode.
+        rank: Width of `down` and `up`, at least 1.
+        alpha: An adapter adds alpha / rank * up @ down, as in `peft.LoraConfig`.
+        targets: Ends of the names of the linear layers to adapt, such as "to_q" or "attn.c_proj".
+
+    Returns:
+        The same model, with the adapted layers in the order in which a stack has their weights.
+
+    Raises:
+        ValueError: The rank is below 1, or no linear layer has such a name.
+
     """
     if rank < 1:
         raise ValueError(f"an adapter needs a rank of at least 1, got {rank}")
@@ -156,7 +169,8 @@ def adapt(model: torch.nn.Module, *, rank: int = 8, alpha: float = 8.0, targets:
         if not any(name == target or name.endswith("." + target) for target in targets):
             continue
         if isinstance(module, BatchedLinear):
-            module.rank, module.scaling = rank, alpha / rank
+            module.rank = rank
+            module.scaling = alpha / rank
             layers[name] = module
         elif is_linear(module):
             layer = BatchedLinear(module, rank, alpha / rank)

@@ -14,15 +14,7 @@ ADVICE = "use a smaller batch, another precision or another GPU"
 
 
 @dataclass(frozen=True)
-class Room:
-    """Number of adapters to train at once, and of trajectories (of all adapters together) to draw at once."""
-
-    adapters: int
-    trajectories: int
-
-
-@dataclass(frozen=True)
-class Need:
+class MemoryNeed:
     """Memory of a call: `fixed` bytes, and `each` for every adapter or trajectory."""
 
     fixed: int
@@ -31,25 +23,10 @@ class Need:
     def fitting(self, free: int) -> int:
         """Return how many fit in `free` bytes.
 
-        >>> Need(fixed=100, each=10).fitting(155)
+        >>> MemoryNeed(fixed=100, each=10).fitting(155)
         5
         """
         return max(0, (free - self.fixed) // max(self.each, 1))
-
-
-def room_for(
-    train: Callable[[int], object], draw: Callable[[int], object], device: torch.device, asked: int | None, most: Room
-) -> Room:
-    """Return how many to handle at once: as many as asked for or, on a GPU, as many as fit; never more than `most`.
-
-    `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU, the memory of both is
-    measured.
-    """
-    check_asked(asked)
-    if device.type != "cuda":
-        return Room(min(asked or 64, most.adapters), most.trajectories)
-    adapters = fit_on_gpu("adapters", train, 1, device, asked, most.adapters)
-    return Room(adapters, fit_on_gpu("trajectories", draw, 4, device, None, most.trajectories))
 
 
 def check_asked(asked: int | None) -> None:
@@ -61,13 +38,41 @@ def check_asked(asked: int | None) -> None:
 def fit_on_gpu(
     what: str, run: Callable[[int], object], few: int, device: torch.device, asked: int | None, most: int
 ) -> int:
-    """Return how many to handle at once on a GPU, from the memory of `run(few)` and `run(2 * few)`."""
+    """Return how many to handle at once on a GPU, from the memory of `run(few)` and `run(2 * few)`.
+
+    Args:
+        what: What is counted, in the plural, for the error.
+        run: Handles so many at once.
+        few: Number that is tried first.
+        device: A CUDA device.
+        asked: Number that the user asked for; None: as many as fit.
+        most: Number that is never exceeded.
+
+    Raises:
+        MemoryError: As many as were asked for, or a single one, do not fit.
+
+    """
     free = int(USABLE * free_memory(device))
     return fit(what, measure(what, run, few, device), free, asked, most)
 
 
-def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
-    """Return how many to handle at once in `free` bytes; raise an error if as many as asked for do not fit."""
+def fit(what: str, need: MemoryNeed, free: int, asked: int | None, most: int) -> int:
+    """Return how many to handle at once in `free` bytes.
+
+    >>> fit("adapters", MemoryNeed(fixed=100, each=10), free=155, asked=None, most=4)
+    4
+
+    Args:
+        what: What is counted, in the plural, for the error.
+        need: Memory of a call.
+        free: Bytes that may be used.
+        asked: Number that the user asked for; None: as many as fit.
+        most: Number that is never exceeded.
+
+    Raises:
+        MemoryError: As many as were asked for, or a single one, do not fit.
+
+    """
     fitting = need.fitting(free)
     if fitting < 1 or (asked is not None and asked > fitting):
         wanted = asked or 1
@@ -78,10 +83,20 @@ def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
     return min(asked or fitting, most)
 
 
-def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> Need:
+def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> MemoryNeed:
     """Measure the peak memory of `run(few)` and `run(2 * few)`, beyond what is already allocated.
 
     If twice as many do not fit, all memory of `few` counts as theirs, and none as fixed.
+
+    Args:
+        what: What is counted, in the plural, for the error.
+        run: Handles so many at once.
+        few: The smaller of the two numbers that are tried.
+        device: A CUDA device.
+
+    Raises:
+        MemoryError: Not even `few` fit.
+
     """
     free = free_memory(device)
     peaks: list[int] = []
@@ -92,7 +107,7 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
             run(count)
         except torch.OutOfMemoryError as error:
             if peaks:
-                return Need(0, -(-peaks[-1] // few))
+                return MemoryNeed(0, -(-peaks[-1] // few))
             least = torch.cuda.max_memory_allocated(device) - before
             raise MemoryError(
                 f"{count} {what} at once need more than {_gib(least)} GiB of GPU memory, and {_gib(free)} GiB are "
@@ -100,7 +115,7 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
             ) from error
         peaks.append(torch.cuda.max_memory_allocated(device) - before)
     each = max((peaks[2] - peaks[1]) // few, 1)
-    return Need(max(peaks[1] - few * each, 0), each)
+    return MemoryNeed(max(peaks[1] - few * each, 0), each)
 
 
 def free_memory(device: torch.device) -> int:

@@ -32,22 +32,36 @@ class TrainingPlan:
 
 
 def n_steps(sizes: Ints, epochs: int, batch: int, steps: int | None = None) -> Ints:
-    """Return the number of training steps of coalitions with so many samples: by epochs, or `steps` for all.
+    """Return the number of training steps of coalitions, epochs * ceil(s / batch), or `steps` for all that have any.
 
     >>> n_steps(np.array([0, 1, 4, 5, 120]), epochs=10, batch=4).tolist()
     [0, 10, 10, 20, 300]
     >>> n_steps(np.array([0, 1, 120]), epochs=10, batch=4, steps=50).tolist()
     [0, 50, 50]
+
+    Args:
+        sizes: (m,) samples of each coalition, s.
+        epochs: Passes over a coalition's samples.
+        batch: Samples in a mini-batch.
+        steps: Steps of every coalition but the empty one, whatever its samples; None: by epochs.
+
     """
     by_epochs: Ints = epochs * -(-sizes // batch)
     return by_epochs if steps is None else np.where(sizes > 0, steps, 0)
 
 
 def training_plan(masks: Masks, orders: Ints, batch: int, steps: int | None = None) -> TrainingPlan:
-    """Plan the training of (B, n) coalitions, sorted by decreasing number of steps, in mini-batches of `batch`.
+    """Plan the training of coalitions, sorted by decreasing number of steps, in mini-batches.
 
-    `orders` (epochs, n) has a permutation of the samples for each epoch. With `steps`, every coalition takes so many,
-    in as many epochs as it needs.
+    Args:
+        masks: (B, n) the samples of each coalition.
+        orders: (epochs, n) a permutation of the samples for each epoch.
+        batch: Samples in a mini-batch, b.
+        steps: Steps of every coalition, in as many epochs as it needs; None: every coalition takes all epochs.
+
+    Raises:
+        ValueError: A coalition takes more steps than the one before it.
+
     """
     sizes = masks.sum(axis=1)
     taken = n_steps(sizes, len(orders), batch, steps)

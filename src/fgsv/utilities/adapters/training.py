@@ -51,9 +51,15 @@ class AdamW:
         second: torch.Tensor,
         gradient: torch.Tensor,
     ) -> None:
-        """Take a step in place with (B, P) weights and moments and each adapter's own (B, 3) coefficients.
+        """Take a step in place: AdamW updates each weight by itself, so one call is the same as B optimisers.
 
-        AdamW updates each weight by itself, so one call for a stack is the same as B optimisers.
+        Args:
+            coefficients: (B, 3) what `coefficients` returned for each adapter.
+            weights: (B, P), changed.
+            first: (B, P) first moments, changed.
+            second: (B, P) second moments, changed.
+            gradient: (B, P) of each adapter's own loss.
+
         """
         beta1, beta2 = self.betas
         decay, correction, rate = coefficients.to(weights.dtype)[:, :, None].unbind(1)
@@ -164,10 +170,24 @@ def fine_tune(
     record: bool = False,
     fixed: bool = False,
 ) -> torch.Tensor:
-    """Train one adapter for each row of (B, n) masks of samples, all at once, and return their (B, P) weights.
+    """Train one adapter for each coalition of samples, all at once.
 
     Takes as many steps as the largest coalition; coalitions that are done leave the batch. The adapter of an empty
     coalition keeps its initial weights, under which the model is unchanged.
+
+    Args:
+        adapted: The model with P weights in an adapter.
+        masks: (B, n) the samples of each coalition.
+        course: How every coalition is trained.
+        optimiser: Settings of AdamW.
+        losses: Runs the model on the inputs of a step; returns the loss of each adapter.
+        inputs: Samples, their epochs and which of them count -> what `losses` takes.
+        record: Whether steps are recorded as CUDA graphs and replayed.
+        fixed: Whether every step takes the whole stack, as a compiled loss needs.
+
+    Returns:
+        (B, P) weights, in the order of `masks`.
+
     """
     order = np.argsort(-masks.sum(axis=1), kind="stable")
     plan = training_plan(masks[order], course.orders, course.batch, course.steps)

@@ -131,7 +131,8 @@ class Linear:
         return np.concatenate([constants[:, None], slopes], axis=1)
 
     def _from_moments(self, centred: Floats) -> Floats:
-        left, right = centred[:, :-1, :-1], centred[:, :-1, -1:]
+        left = centred[:, :-1, :-1]
+        right = centred[:, :-1, -1:]
         spread, axes = np.linalg.eigh(left)
         cut = max(self.cutoff**2, 1e-14) * spread[:, -1:]  # 1e-14: rounding error of a zero
         regular = spread[:, 0] > cut[:, 0]
@@ -160,7 +161,14 @@ class Linear:
 
 
 def twin(model: Any, data: Data, *, standardised: bool = False) -> Linear | str:
-    """Return the batched twin of a Ridge or LinearRegression, or the reason why there is none."""
+    """Return the batched twin of a Ridge or LinearRegression, or the reason why there is none.
+
+    Args:
+        model: With its settings; whether it was fitted does not matter.
+        data: The rows; padding, if any, is fitted to but does not shift the centre.
+        standardised: Whether a StandardScaler comes before the model, refitted to every set.
+
+    """
     if model.positive:
         return "positive=True has no closed form"
     penalty = getattr(model, "alpha", 0.0)

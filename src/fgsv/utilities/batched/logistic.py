@@ -85,7 +85,8 @@ class Logistic:
         n_present = present.sum(axis=1)
         width = self.design.shape[1]
         weights = np.zeros((len(sets), self.n_classes, width))
-        two, many = n_present == 2, n_present > 2
+        two = n_present == 2
+        many = n_present > 2
         if two.any():
             high = self.n_classes - 1 - present[two, ::-1].argmax(axis=1)
             rows, counted, codes = self._rows(sets.take(two))
@@ -104,8 +105,7 @@ class Logistic:
         n_total, width = self.design.shape
         dense = 2 * sets.sizes.mean() > n_total and 8 * n_total * width**2 < _SHARED_BYTES
         if dense:
-            inside = sets.inside(n_total).astype(float)
-            return self._shared, inside, self.codes[None, :]
+            return self._shared, sets.inside(n_total).astype(float), self.codes[None, :]
         members = sets.explicit().table(n_total - 1)
         counted = (members < n_total - 1).astype(float)
         return _Gathered(np.take(self.design, members, axis=0)), counted, self.codes[members]
@@ -179,7 +179,8 @@ def _fit_many(
     w: Floats,
 ) -> Floats:
     """Return (m, C, d) weights for sets of three classes or more, from initial weights w; absent classes keep 0."""
-    n_classes, width = present.shape[1], penalty.shape[-1]
+    n_classes = present.shape[1]
+    width = penalty.shape[-1]
     unknowns = n_classes * width
     absent = np.where(present, 0.0, -np.inf)[:, None, :]
     # Adding a constant to all intercepts changes nothing, and those of absent classes are free: this term, which
@@ -284,7 +285,14 @@ def _safe_length(change: Floats) -> Floats:
 
 
 def two_class_predictions(fitted: Masks, margins: Floats, needs: frozenset[Need]) -> Predictions:
-    """Return labels, ranks and, if needed, probabilities from (m, t) margins of the second class over the first."""
+    """Return labels, ranks and, if needed, probabilities of two classes.
+
+    Args:
+        fitted: (m,) whether each model could be fitted.
+        margins: (m, t) log-odds of the second class over the first.
+        needs: Probabilities are computed if they are among these.
+
+    """
     probabilities = None
     if "probabilities" in needs:
         small = np.exp(-np.abs(margins))
@@ -302,7 +310,14 @@ def _not_converged(n_left: int) -> str:
 
 
 def twin(model: Any, data: Data, *, standardised: bool = False) -> Logistic | str:
-    """Return the batched twin of a LogisticRegression, or the reason why there is none."""
+    """Return the batched twin of a LogisticRegression, or the reason why there is none.
+
+    Args:
+        model: With its settings; whether it was fitted does not matter.
+        data: The rows; padding, if any, is fitted to but does not decide how features are scaled.
+        standardised: Whether a StandardScaler comes before the model, refitted to every set.
+
+    """
     penalty = getattr(model, "penalty", "l2")
     if penalty not in ("l2", "deprecated") or (getattr(model, "l1_ratio", None) or 0) != 0:
         return "the penalty is not l2"
@@ -323,15 +338,13 @@ def twin(model: Any, data: Data, *, standardised: bool = False) -> Logistic | st
     scale = known.std(axis=0)
     # of a feature that does not vary, what is left is rounding error, by which nothing must be divided
     scale[scale <= len(known) * np.finfo(float).eps * np.abs(known.mean(axis=0))] = 1
-    constant = [(np.ones((len(X), 1)), np.ones((len(X_test), 1)))] if model.fit_intercept else []
-    design = np.concatenate([*(a for a, _ in constant), (X - shift) / scale], axis=1)
-    test = np.concatenate([*(b for _, b in constant), (X_test - shift) / scale], axis=1)
-    free = [0.0] if model.fit_intercept else []
-    penalty = np.concatenate([free, 1 / (model.C * (np.ones_like(scale) if standardised else scale**2))])
+    n_free = int(model.fit_intercept)
+    design = np.concatenate([np.ones((len(X), n_free)), (X - shift) / scale], axis=1)
+    penalty = np.append(np.zeros(n_free), 1 / (model.C * (np.ones_like(scale) if standardised else scale**2)))
     return Logistic(
         np.concatenate([design, np.zeros((1, design.shape[1]))]),
         np.append(data.y, 0),
-        test,
+        np.concatenate([np.ones((len(X_test), n_free)), (X_test - shift) / scale], axis=1),
         penalty,
         data.n_classes,
         _starts(design, data.y, penalty, data.n_classes),
@@ -348,7 +361,8 @@ def _starts(design: Floats, codes: Ints, penalty: Floats, n_classes: int) -> Flo
     sample = np.linspace(0, len(design) - 1, min(len(design), 1000)).astype(np.int64)
     n_sizes = int(np.ceil(np.log2(len(design)))) + 1
     counted = np.broadcast_to(2.0 ** np.arange(n_sizes)[:, None] / len(sample), (n_sizes, len(sample)))
-    rows, codes = _Shared.of(design[sample]), codes[sample]
+    rows = _Shared.of(design[sample])
+    codes = codes[sample]
     present = np.isin(np.arange(n_classes), codes)
     zero = np.zeros((n_sizes, n_classes, len(penalty)))
     if n_classes == 2:

@@ -44,10 +44,12 @@ class NaiveBayes:
     def unfitted(self, sets: RowSets) -> Masks:
         """Return (m,) whether a set has several classes and no variance to smooth with."""
         sets = sets.explicit()
-        first, last = self.X[sets.listed[sets.starts[:-1]]], self.X[sets.listed[sets.starts[1:] - 1]]
+        first = self.X[sets.listed[sets.starts[:-1]]]
+        last = self.X[sets.listed[sets.starts[1:] - 1]]
         alike = np.flatnonzero((first == last).all(axis=1) | (self.smoothing == 0))  # the others vary
         found = np.zeros(len(sets), dtype=bool)
-        found[alike] = ~self.predict(sets.take(alike), frozenset()).fitted
+        if len(alike):
+            found[alike] = ~self.predict(sets.take(alike), frozenset()).fitted
         return found
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
@@ -90,7 +92,14 @@ def _moments(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def twin(model: Any, data: Data, *, scaling: str | None = None) -> NaiveBayes | str:
-    """Return the batched twin of a GaussianNB, or the reason why there is none."""
+    """Return the batched twin of a GaussianNB, or the reason why there is none.
+
+    Args:
+        model: With its settings; whether it was fitted does not matter.
+        data: The rows, padding included.
+        scaling: What a scaler before the model divides by in every set (`scaling.SCALERS`); None: nothing.
+
+    """
     if model.priors is not None:
         return "priors are given"
     X, X_test = data.features()

@@ -55,7 +55,8 @@ class Neighbours:
     @property
     def remark(self) -> str:
         """A note for the user before the first evaluation; empty if distances are few or known."""
-        n_test, n_rows = len(self.X_test), len(self.X)
+        n_test = len(self.X_test)
+        n_rows = len(self.X)
         if self.order is not None or n_test * n_rows < _MANY:
             return ""
         return f"an evaluation compares {n_test:,} test rows with up to {n_rows:,}: fewer test rows make it faster"
@@ -80,7 +81,8 @@ class Neighbours:
 
     def nearest(self, sets: RowSets) -> Ints:
         """Return (m, t, k) rows, the nearest members of each set in any order; n where there are fewer than k."""
-        n_rows, k = len(self.X), self.n_neighbours
+        n_rows = len(self.X)
+        k = self.n_neighbours
         # walking outwards looks at about three times k n / s rows, more slowly than at the s members
         if self.order is not None and int(sets.sizes.min()) ** 2 > 8 * k * n_rows:
             return self._nearest_outwards(sets)
@@ -96,7 +98,8 @@ class Neighbours:
     def _nearest_outwards(self, sets: RowSets) -> Ints:
         """Walk outwards from each test point until k members are met, after about k n / s rows."""
         assert self.order is not None
-        n_rows, k = len(self.X), self.n_neighbours
+        n_rows = len(self.X)
+        k = self.n_neighbours
         expected = k * n_rows / float(sets.sizes.min())
         n_steps = min(n_rows, int(expected * (1 + 4 / np.sqrt(k))) + 1)
         while True:
@@ -113,12 +116,15 @@ class Neighbours:
 
     def _nearest_by_distance(self, members: Ints) -> Ints:
         counted = members < len(self.X)
-        rows, points = np.concatenate([self.X, np.zeros((1, self.X.shape[1]))])[members], self.X_test
+        rows = np.concatenate([self.X, np.zeros((1, self.X.shape[1]))])[members]
+        points = self.X_test
         if self.scaling is not None:
             scale = scales(self.scaling, rows, counted)[:, None, :]
             first = rows[:, :1]  # distances from a member lose fewer digits than distances from zero
-            rows, points = (rows - first) / scale, (points - first) / scale
-        squares, k = np.where(counted, (rows**2).sum(axis=2), np.inf)[:, None, :], self.n_neighbours
+            rows = (rows - first) / scale
+            points = (points - first) / scale
+        squares = np.where(counted, (rows**2).sum(axis=2), np.inf)[:, None, :]
+        k = self.n_neighbours
         nearest = np.empty((len(members), len(self.X_test), k), dtype=members.dtype)
         step = max(1, CHUNK_BYTES // (24 * members.size))  # all distances of one large set may fill the memory
         for first_point in range(0, len(self.X_test), step):
@@ -136,7 +142,14 @@ def _look_up(order: NDArray[np.int32], places: NDArray[np.integer]) -> Ints:
 
 
 def twin(model: Any, data: Data, *, scaling: str | None = None) -> Neighbours | str:
-    """Return the batched twin of a KNeighbors model, or the reason why there is none."""
+    """Return the batched twin of a KNeighbors model, or the reason why there is none.
+
+    Args:
+        model: With its settings; whether it was fitted does not matter.
+        data: The rows, padding included.
+        scaling: What a scaler before the model divides by in every set (`scaling.SCALERS`); None: nothing.
+
+    """
     if model.weights != "uniform":
         return f"weights is {model.weights!r}"
     if not (model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)) or model.metric_params:
@@ -145,11 +158,17 @@ def twin(model: Any, data: Data, *, scaling: str | None = None) -> Neighbours | 
 
 
 def neighbours(data: Data, n_neighbours: int, scaling: str | None = None) -> Neighbours:
-    """Return the neighbours of the test rows among the training rows, with tables of distances if they fit."""
+    """Return the neighbours of the test rows among the training rows, with tables of distances if they fit.
+
+    Args:
+        data: The rows, padding included.
+        n_neighbours: Neighbours that vote, k; fewer where a set has fewer rows.
+        scaling: What each feature is divided by in every set; then no table of distances holds for all sets.
+
+    """
     X, X_test = data.features()
-    order, place = None, None
-    if scaling is None and 8 * X.shape[0] * X_test.shape[0] <= _TABLE_BYTES:
-        order, place = _distance_order(X, X_test)
+    fits = scaling is None and 8 * X.shape[0] * X_test.shape[0] <= _TABLE_BYTES
+    order, place = _distance_order(X, X_test) if fits else (None, None)
     # centred, so that distances computed without the tables lose fewer digits
     shift = X.mean(axis=0) if scaling is None else np.zeros(X.shape[1])
     votes = np.append(data.y, -1) if data.n_classes else np.append(data.y, 0.0)
@@ -158,9 +177,9 @@ def neighbours(data: Data, n_neighbours: int, scaling: str | None = None) -> Nei
 
 def _distance_order(X: Floats, X_test: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return (t, n + 1) rows in order of distance from each test point, and the place of each row in that order."""
-    n_rows, n_test = len(X), len(X_test)
-    order = np.full((n_test, n_rows + 1), n_rows, dtype=np.int32)
-    place = np.full((n_test, n_rows + 1), n_rows, dtype=np.int32)
+    n_rows = len(X)
+    order = np.full((len(X_test), n_rows + 1), n_rows, dtype=np.int32)
+    place = order.copy()
     for point, row in enumerate(X_test):
         order[point, :n_rows] = np.argsort(((X - row) ** 2).sum(axis=1), kind="stable")
         place[point, order[point, :n_rows]] = np.arange(n_rows)

@@ -19,7 +19,7 @@ def scaling_of(scaler: Any) -> str | None:
 
 
 def scales(scaling: str | None, rows: Floats, counted: Masks) -> Floats:
-    """Return (m, p): what each feature of (m, L, p) rows is divided by, over the rows that are (m, L) counted.
+    """Return (m, p): what each feature of the rows of m sets is divided by.
 
     >>> rows = np.array([[[1.0, 5.0], [3.0, 5.0], [9.0, 9.0]]])
     >>> counted = np.array([[True, True, False]])
@@ -27,6 +27,12 @@ def scales(scaling: str | None, rows: Floats, counted: Masks) -> Floats:
     [[[1.0, 1.0]], [[2.0, 1.0]], [[3.0, 5.0]]]
 
     A feature that does not vary is left as it is, by scikit-learn's own bounds.
+
+    Args:
+        scaling: A value of `SCALERS`: standard deviation, range, or largest absolute number; None: ones.
+        rows: (m, L, p), short sets padded with anything.
+        counted: (m, L) whether a row is in its set.
+
     """
     eps = np.finfo(float).eps
     present = counted[:, :, None]
@@ -39,8 +45,7 @@ def scales(scaling: str | None, rows: Floats, counted: Masks) -> Floats:
         constant = variance <= counts * eps * variance + (counts * mean * eps) ** 2
         return np.where(constant, 1.0, np.sqrt(variance))
     if scaling == "range":
-        high, low = np.where(present, rows, -np.inf).max(axis=1), np.where(present, rows, np.inf).min(axis=1)
-        scale = high - low
+        scale = np.where(present, rows, -np.inf).max(axis=1) - np.where(present, rows, np.inf).min(axis=1)
     else:
         scale = np.where(present, np.abs(rows), 0.0).max(axis=1)
     return np.where(scale < 10 * eps, 1.0, scale)

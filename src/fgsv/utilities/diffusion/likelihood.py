@@ -43,7 +43,8 @@ class ReverseProcess:
         rows = []
         for t in timesteps:
             before = t - trained // n_steps
-            now, then = product[t], product[before] if before >= 0 else 1.0
+            now = product[t]
+            then = product[before] if before >= 0 else 1.0
             beta = 1 - now / then
             rows.append(
                 (
@@ -63,7 +64,17 @@ class ReverseProcess:
         return self.noise[-1] ** 2
 
     def denoised(self, step: int, x: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
-        """Return the x_0 that a prediction at a step implies."""
+        """Return the x_0 that a prediction implies.
+
+        Args:
+            step: Position in `timesteps`.
+            x: (..., C, H, W) x_t, at that timestep.
+            predicted: What the UNet returned for it, of the same shape.
+
+        Raises:
+            ValueError: The scheduler predicts something else than noise, velocity or the sample.
+
+        """
         match self.prediction:
             case "epsilon":
                 return (x - self.noise[step] * predicted) / self.signal[step]
@@ -86,7 +97,16 @@ class Noise:
 
     @classmethod
     def draw(cls, n: int, n_steps: int, shape: tuple[int, int, int], seed: int, device: torch.device) -> Noise:
-        """Draw the noise of n trajectories on the CPU, so that it is the same on every device."""
+        """Draw the noise of trajectories on the CPU, so that it is the same on every device.
+
+        Args:
+            n: Trajectories, of all prompts together.
+            n_steps: Denoising steps, of which the last adds no noise.
+            shape: (C, H, W) of the latents.
+            seed: The same seed gives the same noise for every coalition.
+            device: Where the noise goes.
+
+        """
         generator = torch.Generator().manual_seed(seed)
         start = torch.randn(n, *shape, generator=generator)
         steps = torch.randn(n_steps - 1, n, *shape, generator=generator)
@@ -106,13 +126,26 @@ def sample(
     unconditional: torch.Tensor,
     guidance: float,
 ) -> torch.Tensor:
-    """Return the means of x_0 at the end of each trajectory, (B, n, C, H, W), for each of B adapters.
+    """Return the means of x_0 at the end of each trajectory, for each of B adapters.
 
-    `weights` is (B, P), or None for the model without adapters (then B = 1). `prompts` (n, tokens, d) are the text
-    embeddings of the trajectories, `unconditional` (tokens, d) that of the empty prompt. With guidance, prediction =
-    unconditional + guidance * (conditional - unconditional). Each step takes 2 B n samples of the UNet, B n without.
+    With guidance, prediction = unconditional + guidance * (conditional - unconditional). Each step takes 2 B n
+    samples of the UNet, B n without guidance.
+
+    Args:
+        adapted: The UNet.
+        weights: (B, P) adapters, or None for the model without any (then B = 1).
+        process: The denoising steps.
+        noise: Of n trajectories, the same for every adapter.
+        prompts: (n, tokens, d) the text embedding of each trajectory.
+        unconditional: (tokens, d) the embedding of the empty prompt.
+        guidance: 1 means none.
+
+    Returns:
+        (B, n, C, H, W).
+
     """
-    n_adapters, n = 1 if weights is None else len(weights), len(prompts)
+    n_adapters = 1 if weights is None else len(weights)
+    n = len(prompts)
     shape = noise.start.shape[1:]
     guided = guidance != 1
     texts = torch.stack([prompts, unconditional.expand_as(prompts)]) if guided else prompts[None]
@@ -136,16 +169,21 @@ def sample(
 def log_likelihood(means: torch.Tensor, images: torch.Tensor, variance: float) -> torch.Tensor:
     """Return the mean log-likelihood of the images of each prompt, (B, q), in nats per latent dimension.
 
-    `means` (B, q, r, C, H, W) are the means of x_0 of r trajectories, `images` (q, k, C, H, W) generated
-    latents:
-
         log p(x) = log [ 1/r sum over j of N(x; mean_j, variance I) ], averaged over the k images
 
     The sum is over full densities, by log-sum-exp; only the result is divided by C H W, a constant that cancels in
     shares. In float64, as with hundreds of dimensions and a small variance the log-densities span thousands of nats.
+
+    Args:
+        means: (B, q, r, C, H, W) the means of x_0 of r trajectories for each adapter and prompt.
+        images: (q, k, C, H, W) generated latents.
+        variance: Of x_0 given its mean (`ReverseProcess.last_variance`).
+
     """
-    n_trajectories, dimensions = means.shape[2], images[0, 0].numel()
-    centres, points = means.double().flatten(3), images.double().flatten(2)
+    n_trajectories = means.shape[2]
+    dimensions = images[0, 0].numel()
+    centres = means.double().flatten(3)
+    points = images.double().flatten(2)
     squares = torch.cdist(points.expand(len(centres), -1, -1, -1), centres).square()
     densities = -squares / (2 * variance) - dimensions / 2 * math.log(2 * math.pi * variance)
     likelihoods = torch.logsumexp(densities, dim=-1) - math.log(n_trajectories)

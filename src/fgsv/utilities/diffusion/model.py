@@ -145,7 +145,8 @@ def load_model(path_or_id: str | Path) -> DiffusionModel:
     model = DiffusionModel(**parts)
     for part in (model.unet, model.vae, model.text_encoder):
         part.requires_grad_(False).eval()
-    width, expected = model.text_encoder.config.hidden_size, model.unet.config.cross_attention_dim
+    width = model.text_encoder.config.hidden_size
+    expected = model.unet.config.cross_attention_dim
     if width != expected:
         raise ValueError(f"the model {name!r} has text embeddings of {width} numbers, but its UNet takes {expected}")
     return model

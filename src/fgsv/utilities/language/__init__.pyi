@@ -1,4 +1,4 @@
 # The names of this package and where they live.
 
-from .network import fine_tuned as fine_tuned
+from .fine_tuning import fine_tuned as fine_tuned
 from .word_counts import ngram as ngram

@@ -1,430 +1,383 @@
-"""Language models as games: players are documents, and an evaluation fine-tunes one adapter on a coalition."""
+"""Causal language models of transformers: loading, checking, and the log-likelihood of tokens."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
-from typing import Any, Literal
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from torch.nn.functional import linear, log_softmax
 
-from fgsv.game import Game
-from fgsv.types import Floats, Ints, Masks
-from fgsv.utilities.adapters.layers import AdaptedModel, adapt
-from fgsv.utilities.adapters.memory import check_asked, fit_on_gpu, saved_bytes
-from fgsv.utilities.adapters.plan import n_steps
-from fgsv.utilities.adapters.training import AdamW, Course, fine_tune
-from fgsv.utilities.language.model import (
-    PLAIN,
-    Compiled,
-    Network,
-    check_apart,
-    load,
-    projections,
-    register_plain_attention,
-    tokenizer_digest,
-    use_plain_attention,
-    weights_digest,
-)
-from fgsv.utilities.language.texts import read_documents, read_tests
-from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_documents, sequences_of_tests
-from fgsv.utilities.row_sets import as_masks
+from fgsv.packages import optional
+from fgsv.utilities.adapters.layers import AdaptedModel, is_linear
 
-Domains = Mapping[str, Sequence[tuple[str, str]]]
-"""Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
-CONTEXT = 1024
-"""Default limit on the tokens of a sequence, if the model takes as many."""
-MOST_ADAPTERS, MOST_COMPILED = 512, 64
-"""Trained at once; more would not use a GPU better. A compiled step always takes a whole stack, done or not."""
-MOST_SEQUENCES = 4096
-"""Scored at once, of all adapters together."""
-CPU_ADAPTERS, CPU_BYTES = 64, 2**29
-"""On a CPU: adapters trained at once, and what their backward pass may keep."""
-CPU_TOKENS = 2**14
-"""Scored at once on a CPU."""
-RECORDED_STEPS = 48
-"""On a GPU, shorter trainings are not recorded: a recording takes as long as four steps of each width."""
-COMPILATION, SAVING = 60.0, 1e-10
-"""Seconds that compilation takes on a GPU, and those that it saves for each token, layer and hidden dimension."""
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+LOGIT_BYTES = {"cuda": 2**29, "cpu": 2**25}
+"""Logits that are computed at once: the vocabulary is large, and those of all tokens would not fit."""
+PLAIN = "causal_flag"
+"""The name of attention to all earlier tokens by a flag."""
+HUB_SECONDS = 10.0
+"""Longest wait for the hub to say that it has a model."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a coalition is fine-tuned and scored."""
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A causal language model as two parts: a trunk from tokens to hidden states, and a linear head to logits.
 
-    rank: int
-    alpha: float
-    targets: tuple[str, ...]
-    learning_rate: float
-    schedule: str
-    """Learning rate: `constant`, or `linear`, falling to zero over a coalition's own steps."""
-    epochs: int | None
-    steps: int | None
-    """Steps of every coalition, instead of epochs, with which they grow with its tokens."""
-    batch: int
-    context: int
-    training_seeds: int
-    per: str
-    dtype: str
-    seed: int
-
-    def __post_init__(self) -> None:
-        for name in ("rank", "epochs", "steps", "batch", "training_seeds"):
-            number = getattr(self, name)
-            if number is not None and not (isinstance(number, int | float | np.number) and number >= 1):
-                raise ValueError(f"{name} must be at least 1, got {number!r}")
-        if self.context < 2:
-            raise ValueError(f"context must be at least 2 tokens, got {self.context}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
-        if self.schedule not in ("constant", "linear"):
-            raise ValueError(f"schedule must be constant or linear, got {self.schedule!r}")
-        if self.per not in ("token", "byte"):
-            raise ValueError(f"per must be 'token' or 'byte', got {self.per!r}")
-
-
-class FineTuned:
-    """U(S): the log-likelihood of test texts under the model fine-tuned on S; `fine_tuned` returns a game of it."""
-
-    def __init__(
-        self,
-        network: Network,
-        reader: Reader,
-        documents: Sequences,
-        domains: Domains,
-        players: bytes,
-        settings: Settings,
-        *,
-        compiles: bool,
-        adapters_at_once: int | None,
-    ) -> None:
-        self.network = network
-        self.reader = reader
-        self.settings = settings
-        self.documents = documents
-        self.players = players
-        """16 bytes for each player."""
-        self._set_tests(domains)
-        self.compiles = compiles
-        """Whether full stacks of adapters are trained by compiled code."""
-        self.adapted: AdaptedModel = adapt(
-            network.model, rank=settings.rank, alpha=settings.alpha, targets=settings.targets
-        )
-        check_apart(network, self.adapted)
-        self.n_players = len(players) // 16
-        self._asked = adapters_at_once
-        self._tokens = documents.tokens.to(self.adapted.device)
-        self._counted = documents.counted.to(self.adapted.device)
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        if self.network.model.config._attn_implementation == PLAIN:
-            register_plain_attention()  # this may be a worker, in which no model was loaded
-
-    def _set_tests(self, domains: Domains) -> None:
-        self.domains = domains
-        self.tests = sequences_of_tests(self.reader, domains, self.settings.context)
-        self.divisors = _divisors(self.tests, domains, self.settings.per)
-        """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
-
-    def with_tests(self, tests: Mapping[str, Sequence[str | tuple[str, str]]]) -> FineTuned:
-        """Return the same with other test texts; the model is shared, not loaded again."""
-        other = copy.copy(self)
-        other._set_tests(read_tests(tests))
-        other.__dict__.pop("sequences_at_once", None)
-        return other
-
-    def game(self, frame: Mapping[str, str]) -> Game:
-        """Return the game of this utility; `frame` has what its frame has besides the test texts."""
-        return Game(
-            self,
-            self.n_players,
-            outputs=tuple(self.domains) if len(self.domains) > 1 else None,
-            cost=self.cost,
-            batch_size=512,
-            frame={**frame, "tests": hashlib.sha256(repr(list(self.domains.items())).encode()).hexdigest()},
-            players=self.players,
-        )
-
-    @property
-    def outputs(self) -> int:
-        """Number of outputs, q."""
-        return len(self.divisors)
-
-    @cached_property
-    def adapters_at_once(self) -> int:
-        """Number of adapters trained at once."""
-        if self.adapted.device.type == "cuda":
-            most = MOST_COMPILED if self.compiles and self._asked is None else MOST_ADAPTERS
-            count = fit_on_gpu("adapters", self._train_some, 1, self.adapted.device, self._asked, most)
-            # a batch of coalitions is then made of whole stacks
-            return 1 << (count.bit_length() - 1) if self.compiles and self._asked is None else count
-        if self._asked is not None:
-            return self._asked
-        each = saved_bytes(lambda: self._train_some(1), self.adapted.model)
-        return max(1, min(CPU_ADAPTERS, CPU_BYTES // max(1, each)))
-
-    @cached_property
-    def sequences_at_once(self) -> int:
-        """Number of test sequences scored at once, of all adapters together."""
-        if self.adapted.device.type == "cuda":
-            return fit_on_gpu("sequences", self._score_some, 4, self.adapted.device, None, MOST_SEQUENCES)
-        return max(1, CPU_TOKENS // self.tests.length)
-
-    @cached_property
-    def _compiled(self) -> Compiled:
-        return Compiled.of(self.network)
-
-    def cost(self, sizes: Ints) -> ArrayLike:
-        """Return the cost of an evaluation in tokens of a forward pass; a training step counts three times."""
-        settings, each = self.settings, len(self.documents) / self.n_players
-        samples = np.ceil(np.asarray(sizes) * each).astype(np.int64)
-        steps = n_steps(samples, settings.epochs or 1, settings.batch, settings.steps)
-        trained = 3 * settings.batch * self.documents.length * steps
-        return np.asarray(settings.training_seeds * (trained + self.tests.tokens.numel()), dtype=float)
-
-    def __call__(self, masks: Masks) -> Floats:
-        """Return (m,) or (m, q) log-likelihoods of (m, n) coalitions."""
-        masks = as_masks(masks, self.n_players)
-        values = np.zeros((len(masks), self.outputs))
-        samples = masks[:, self.documents.owner]
-        # sorted by size, so that coalitions trained at once take about equally many steps
-        order = np.argsort(-samples.sum(axis=1), kind="stable")
-        for start in range(0, len(order), self.adapters_at_once):
-            rows = order[start : start + self.adapters_at_once]
-            for number in range(self.settings.training_seeds):
-                values[rows] += self.score(self.train(samples[rows], number)) / self.settings.training_seeds
-        return values[:, 0] if self.outputs == 1 else values
-
-    def train(self, samples: Masks, number: int = 0) -> torch.Tensor:
-        """Train and return the (B, P) adapters of coalitions of sequences, (B, N), with the seed of this number."""
-        settings = self.settings
-        seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
-        falling = settings.schedule == "linear"
-        orders = self._orders(seed)
-        course = Course(self.adapted.initial(seed), orders, settings.batch, settings.steps, falling)
-        compiled = self._compiled if self.compiles and len(samples) == self.adapters_at_once else None
-        longest = n_steps(samples.sum(axis=1), len(orders), settings.batch, settings.steps).max(initial=0)
-        on_gpu = self.adapted.device.type == "cuda"
-        return fine_tune(
-            self.adapted,
-            samples,
-            course,
-            AdamW(settings.learning_rate),
-            partial(self.network.losses, compiled=compiled),
-            self._inputs,
-            record=on_gpu and compiled is None and longest >= RECORDED_STEPS,
-            fixed=compiled is not None,
-        )
-
-    def score(self, weights: torch.Tensor | None) -> Floats:
-        """Return the (B, q) utilities of (B, P) adapters, or of the model without any (B = 1)."""
-        count = 1 if weights is None else len(weights)
-        values = np.zeros((count, self.outputs))
-        # sorted by length, so that little is padded; the pieces do not depend on the coalitions
-        lengths = self.tests.counted.sum(dim=1).numpy()
-        rows = np.argsort(lengths, kind="stable")
-        size = min(self.sequences_at_once, len(rows))
-        at_once = max(1, self.sequences_at_once // size)
-        for first in range(0, len(rows), size):
-            piece = rows[first : first + size]
-            for start in range(0, count, at_once):
-                stack = None if weights is None else weights[start : start + at_once]
-                found = self._score(stack, piece)
-                np.add.at(values[start : start + at_once].T, self.tests.owner[piece], found.T)
-        return values / self.divisors
-
-    def describe(self) -> str:
-        """Describe in words what is evaluated, and how."""
-        settings = self.settings
-        model = self.adapted.model
-        size = sum(weight.numel() for weight in model.parameters()) / 1e6
-        length = f"{settings.steps} steps" if settings.epochs is None else f"{settings.epochs} epochs"
-        grows = "the same for every coalition" if settings.epochs is None else "steps grow with the tokens"
-        cut = f" ({self.documents.n_cut} were cut at the context)" if self.documents.n_cut else ""
-        lines = [
-            f"{type(model).__name__}, {size:.3g}M parameters, {settings.dtype}: LoRA of rank {settings.rank}, alpha "
-            f"{settings.alpha:g}, on {len(self.adapted.layers)} layers",
-            f"training: {length} ({grows}), AdamW {settings.learning_rate:g} {settings.schedule}, batch "
-            f"{settings.batch} x {self.documents.length} tokens"
-            + (f", mean of {settings.training_seeds} trainings" if settings.training_seeds > 1 else ""),
-            f"players: {self.n_players}{cut}, {int(self.documents.n_counted.sum())} tokens in "
-            f"{len(self.documents)} sequences",
-            f"score: {'log-likelihood per token' if settings.per == 'token' else 'minus bits per byte'} of "
-            f"{int(self.tests.n_counted.sum())} tokens" + (f" in {self.outputs} domains" if self.outputs > 1 else ""),
-        ]
-        return "\n".join(lines)
-
-    def _inputs(self, samples: torch.Tensor, _: torch.Tensor, valid: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return self._tokens[samples], self._counted[samples], valid
-
-    def _orders(self, seed: int) -> Ints:
-        """Return the order of the sequences in each epoch.
-
-        It follows from a sequence's own content, so that the others of a coalition come in the same order whatever
-        players the game has beside them.
-        """
-        settings, owner = self.settings, self.documents.owner
-        if settings.epochs is not None:
-            n_epochs = settings.epochs
-        else:
-            assert settings.steps is not None
-            n_epochs = math.ceil(settings.steps / math.ceil(int(np.bincount(owner).min()) / settings.batch))
-        digests = np.frombuffer(self.players, dtype="<u8").reshape(-1, 2)[:, 0][owner]
-        numbers = np.arange(len(owner)) - np.searchsorted(owner, owner)  # within the player
-        contents = _mixed(digests + _mixed(numbers.astype(np.uint64)))
-        epochs = _mixed(np.arange(n_epochs, dtype=np.uint64) + np.uint64(seed << 20))
-        return np.argsort(_mixed(contents + epochs[:, None]), axis=1, kind="stable")
-
-    def _score(self, weights: torch.Tensor | None, rows: Ints) -> Floats:
-        """Return the (B, len(rows)) log-likelihoods of some of the test sequences."""
-        counted = self.tests.counted[rows]
-        length = int(counted.any(dim=0).nonzero().max()) + 2
-        device, count = self.adapted.device, 1 if weights is None else len(weights)
-        tokens, counted = (each[:, :length].to(device) for each in (self.tests.tokens[rows], counted))
-        with self.adapted.using(weights):
-            found = self.network.log_likelihood(tokens.repeat(count, 1)).view(count, *tokens.shape)
-        return (found * counted).sum(dim=2).double().cpu().numpy()
-
-    def _train_some(self, count: int) -> None:
-        """Take a training step of `count` adapters, to measure its memory."""
-        samples = torch.zeros(count * self.settings.batch, dtype=torch.long, device=self.adapted.device)
-        valid = torch.ones(count, self.settings.batch, dtype=torch.bool, device=self.adapted.device)
-        weights = self.adapted.initial(0).repeat(count, 1)
-        moments = [torch.zeros_like(weights) for _ in range(4)]  # two of AdamW, and what a step and the plan take
-        leaves = self.adapted.bind(weights, train=True)
-        tokens, counted, _ = self._inputs(samples, samples, valid)
-        gradients = torch.autograd.grad(self.network.losses(tokens, counted, valid).sum(), leaves)
-        self.adapted.bind(None)
-        del gradients, moments
-
-    def _score_some(self, count: int) -> None:
-        """Score `count` sequences with one adapter, to measure their memory."""
-        rows = np.argsort(-self.tests.counted.sum(dim=1).numpy(), kind="stable")
-        self._score(self.adapted.initial(0)[None], np.resize(rows[:1], count))
-
-
-def fine_tuned(
-    documents: Sequence[str | Sequence[str]],
-    tests: Mapping[str, Sequence[str | tuple[str, str]]],
-    *,
-    model: Any,
-    tokenizer: Any = None,
-    rank: int = 8,
-    alpha: float = 16.0,
-    targets: str | Sequence[str] | None = None,
-    learning_rate: float = 5e-4,
-    schedule: Literal["constant", "linear"] = "constant",
-    epochs: int | None = None,
-    steps: int | None = None,
-    batch: int = 4,
-    context: int | None = None,
-    training_seeds: int = 1,
-    per: Literal["token", "byte"] = "token",
-    dtype: Literal["float32", "bfloat16"] = "float32",
-    device: str | torch.device | None = None,
-    compile: bool | Literal["auto"] = "auto",
-    evaluations: int = 1000,
-    adapters_at_once: int | None = None,
-    seed: int = 0,
-) -> Game:
-    """Return the game in which a coalition of documents is worth what a language model learns from them.
-
-    U(S) is the mean log-likelihood per token of test texts, or minus their bits per byte (`per="byte"`), under the
-    model with a LoRA adapter that was trained on the documents of S; U(0) is that of the model itself. One training
-    serves all domains of tests, each an output; one domain alone has no name.
-
-    `documents` has a text, or several, for each player. `tests` maps domains to texts, or to pairs of a prompt and an
-    answer, of which the answer is scored. `model` is a causal language model of transformers, a folder or a hub name;
-    with an object, which is copied, comes its `tokenizer`. `targets` are ends of names of linear layers, in a list or
-    with + between them; default: all but the output head. A text longer than `context` tokens is cut (default: 1,024,
-    or the model's own).
-
-    A coalition is trained for `epochs` (default 3), so that steps grow with its tokens, or for `steps`, the same for
-    every coalition: the two give different values. All coalitions have the same initial adapter and the same order
-    of texts, which depends on the texts alone; with `training_seeds`, U is the mean over so many of both.
-
-    `adapters_at_once` coalitions are trained at once; default: as many as fit into the memory of the GPU. `compile`:
-    whether full stacks of them are trained by compiled code, on a GPU; "auto" compiles where a run of so many
-    `evaluations` will save more time than compilation takes. A coalition has the same value in any batch but for
-    rounding, as sums may be taken in another order.
+    Where a model's logits are not those of its head alone, `head` is None and the trunk returns the logits.
     """
-    players, domains = read_documents(documents), read_tests(tests)
-    if epochs is not None and steps is not None:
-        raise ValueError("epochs and steps exclude each other: give one of them")
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if where.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {str(where)!r} was requested, but torch finds no CUDA GPU here; use device='cpu'")
-    epochs = 3 if epochs is None and steps is None else epochs
-    limit = CONTEXT if context is None else context
-    settings = Settings(  # before the model is loaded, which takes longest
-        rank, alpha, (), learning_rate, schedule, epochs, steps, batch, limit, training_seeds, per, dtype, seed
-    )
-    check_asked(adapters_at_once)
-    loaded, tokenizer = load(model, tokenizer, dtype, where)
-    most = getattr(loaded.config, "max_position_embeddings", None) or getattr(loaded.config, "n_positions", None)
-    context = min(CONTEXT, most or CONTEXT) if context is None else context
-    if most is not None and context > most:
-        raise ValueError(f"context must be from 2 to {most} tokens, got {context}")
-    targets = targets.split("+") if isinstance(targets, str) else targets
-    found = tuple(targets) if targets is not None else projections(loaded)
-    head = next((name for name, module in loaded.named_modules() if module is loaded.get_output_embeddings()), "")
-    if any(head == target or head.endswith("." + target) for target in found):
-        raise ValueError(f"the output head {head!r} cannot be adapted: name other layers as targets")
-    settings = replace(settings, targets=found, context=context)
-    reader = Reader(tokenizer, loaded.get_input_embeddings().weight.shape[0])
-    sequences = sequences_of_documents(reader, players, context)
-    frame = {
-        "utility": "log-likelihood under a fine-tuned language model",
-        "model": weights_digest(loaded),
-        "tokenizer": tokenizer_digest(tokenizer),
-        "settings": repr(asdict(settings)),
+
+    model: Any
+    trunk: Callable[[torch.Tensor], torch.Tensor]
+    """(N, L) tokens -> (N, L, d)."""
+    head: Any
+
+    @classmethod
+    def of(cls, model: Any) -> Network:
+        """Take a model apart, and compare the parts with the whole on a few tokens."""
+        head = model.get_output_embeddings()
+        inner = model.base_model
+
+        def hidden(tokens: torch.Tensor) -> torch.Tensor:
+            return inner(input_ids=tokens, use_cache=False).last_hidden_state
+
+        def logits(tokens: torch.Tensor) -> torch.Tensor:
+            return model(input_ids=tokens, use_cache=False).logits
+
+        tokens = _few_tokens(model, 4)
+        with torch.no_grad():
+            whole = logits(tokens)
+            if not _close(logits(tokens[:, :3]), whole[:, :3]):
+                raise ValueError(
+                    f"{type(model).__name__} looks at later tokens: it is not a causal language model, or was "
+                    "saved without is_decoder=True"
+                )
+            if isinstance(head, torch.nn.Linear) and inner is not model and _close(head(hidden(tokens)), whole):
+                return cls(model, hidden, head)
+        return cls(model, logits, None)
+
+    def log_likelihood(self, tokens: torch.Tensor, *, compiled: Compiled | None = None) -> torch.Tensor:
+        """Return (N, L) log-likelihoods of the token after each place of (N, L) tokens; the last place has none.
+
+        They carry gradients for adapters that are bound to the trunk.
+        """
+        following = torch.nn.functional.pad(tokens[:, 1:], (0, 1)).flatten()
+        states = (compiled.trunk if compiled else self.trunk)(tokens).flatten(0, 1)
+        if self.head is None:
+            wide = states.to(torch.promote_types(states.dtype, torch.float32))
+            found = log_softmax(wide, dim=-1).gather(1, following[:, None])[:, 0]
+        else:
+            step = compiled.step if compiled else loss_and_gradient
+            found = -HeadLoss.apply(states, following, self.head.weight, self.head.bias, step)  # type: ignore[no-untyped-call]
+        return found.view(tokens.shape)
+
+    def losses(
+        self, tokens: torch.Tensor, counted: torch.Tensor, valid: torch.Tensor, compiled: Compiled | None = None
+    ) -> torch.Tensor:
+        """Return the (width,) mean losses per token of the adapters bound to the model, each over its mini-batch.
+
+        Args:
+            tokens: (width * b, L), the sequences of one adapter next to each other.
+            counted: (width * b, L) whether the token after a place counts.
+            valid: (width, b) whether a sequence counts.
+            compiled: Compiled parts for this shape; None: the model as it is.
+
+        """
+        found = -self.log_likelihood(tokens, compiled=compiled)
+        weights = (counted & valid.flatten()[:, None]).to(found.dtype).view(len(valid), -1)
+        return (found.view(weights.shape) * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """The trunk and the step of the head, compiled for one shape; the first call takes up to a minute."""
+
+    trunk: Callable[[torch.Tensor], torch.Tensor]
+    step: Callable[..., tuple[torch.Tensor, torch.Tensor]]
+
+    @classmethod
+    def of(cls, network: Network) -> Compiled:
+        """Compile with shapes that do not change: with dynamic ones, compilation takes much longer."""
+        return cls(torch.compile(network.trunk, dynamic=False), torch.compile(loss_and_gradient, dynamic=False))
+
+
+def loss_and_gradient(
+    states: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return cross entropies and their gradients in the states, without a graph.
+
+    Args:
+        states: (k, d) hidden states.
+        targets: (k,) tokens that follow.
+        weight: (words, d) of the head.
+        bias: (words,) of the head; None if it has none.
+
+    Returns:
+        (k,) losses and (k, d) gradients.
+
+    """
+    logits = linear(states, weight, bias)
+    logs = log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+    losses = -logs.gather(1, targets[:, None])[:, 0]
+    hit = torch.arange(len(weight), device=targets.device) == targets[:, None]
+    excess = logs.exp() - hit.to(logs.dtype)
+    return losses, excess.to(states.dtype) @ weight
+
+
+class HeadLoss(torch.autograd.Function):
+    """Cross entropies of a frozen head in chunks of tokens, with gradients of the hidden states.
+
+    The gradient is computed with the loss, so that logits need not be kept.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: torch.Tensor,
+        targets: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        step: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    ) -> torch.Tensor:
+        """Return the (N,) losses of states.
+
+        Args:
+            ctx: Where torch keeps what `backward` needs.
+            states: (N, d) hidden states.
+            targets: (N,) tokens that follow.
+            weight: (words, d) of the frozen head.
+            bias: (words,) of the head; None if it has none.
+            step: `loss_and_gradient`, or its compiled form.
+
+        """
+        size = chunk(len(states), len(weight), states.device)
+        pieces = [slice(start, start + size) for start in range(0, len(states), size)]
+        if not ctx.needs_input_grad[0]:
+            return torch.cat([_losses(states[piece], targets[piece], weight, bias) for piece in pieces])
+        losses = torch.empty(
+            len(states), dtype=torch.promote_types(states.dtype, torch.float32), device=states.device
+        )
+        gradient = torch.empty_like(states)
+        for piece in pieces:
+            losses[piece], gradient[piece] = step(states[piece], targets[piece], weight, bias)
+        ctx.save_for_backward(gradient)
+        return losses
+
+    @staticmethod
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
+        """Multiply the gradients that are kept by those of the losses."""
+        (gradient,) = ctx.saved_tensors
+        return gradient * outer[0][:, None].to(gradient.dtype), None, None, None, None
+
+
+def _losses(
+    states: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> torch.Tensor:
+    logits = linear(states, weight, bias)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+
+
+def chunk(n_tokens: int, n_words: int, device: torch.device) -> int:
+    """Return how many tokens to compute the logits of at once: a divisor of their number, if one is near.
+
+    >>> chunk(131072, 8192, torch.device("cuda"))
+    16384
+    >>> chunk(1000, 50, torch.device("cpu"))
+    1000
+
+    Args:
+        n_tokens: Tokens in all.
+        n_words: Size of the vocabulary.
+        device: A GPU has room for more logits.
+
+    """
+    most = max(1, LOGIT_BYTES["cuda" if device.type == "cuda" else "cpu"] // (4 * n_words))
+    least = -(-n_tokens // most)
+    count = next((count for count in range(least, 2 * least) if n_tokens % count == 0), least)
+    return -(-n_tokens // count)
+
+
+def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[Any, Any]:
+    """Return a model on a device, in a precision, and its tokenizer.
+
+    Of a hub name, the copy in the hub's cache is used, if there is one, so that a run finds the weights that it began
+    with.
+
+    Args:
+        model: A causal language model of transformers, which is copied, its folder, or its name on the hub.
+        tokenizer: An object, a folder or a name; None: the one beside the model, which must then be named.
+        dtype: "float32" or "bfloat16".
+        device: Where the model goes.
+
+    Raises:
+        ValueError: It cannot be loaded, lacks weights, or is not a causal language model with an output head.
+        TypeError: `model` is neither a name nor a module of torch.
+
+    """
+    transformers = optional("transformers", "language models", "language")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be {' or '.join(DTYPES)}, got {dtype!r}")
+    named = isinstance(model, str | Path)
+    if not named and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a model of transformers, a folder or a hub name, got {type(model).__name__}")
+    if tokenizer is None and not named:
+        raise ValueError("a model that is an object needs its tokenizer: give tokenizer=...")
+    try:
+        if named:
+            fetch = partial(transformers.AutoModelForCausalLM.from_pretrained, output_loading_info=True)
+            found, info = _fetched(fetch, str(model))
+        else:
+            found = copy.deepcopy(model)
+            info = {}
+        if tokenizer is None or isinstance(tokenizer, str | Path):
+            tokenizer = _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer or model))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"cannot load the language model {str(model)!r}: {error}. "
+            "Expected a folder, or a name on the hub, with a causal language model of transformers and its tokenizer"
+        ) from error
+    if info.get("missing_keys"):
+        raise ValueError(
+            f"{str(model)!r} lacks weights of a causal language model, such as {min(info['missing_keys'])}: they "
+            "would be random; give the folder or name of a model that was trained as one"
+        )
+    if not callable(getattr(found, "get_output_embeddings", None)) or found.get_output_embeddings() is None:
+        raise ValueError(
+            f"{type(found).__name__} is not a causal language model: it has no output head; load it with "
+            "transformers.AutoModelForCausalLM"
+        )
+    if found.config.is_encoder_decoder:
+        raise ValueError(f"{type(found).__name__} has an encoder: expected a causal language model without one")
+    return found.to(device, DTYPES[dtype]).eval().requires_grad_(False), tokenizer
+
+
+def _fetched(fetch: Callable[[str], Any], name: str) -> Any:
+    """Load a model or a tokenizer from a folder, from the hub's cache on this machine, or else from the hub."""
+    if Path(name).is_dir():
+        return fetch(name)
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    try:
+        return fetch(snapshot_download(name, local_files_only=True))
+    except (OSError, ValueError):  # not there, or not whole
+        pass
+    try:
+        HfApi().model_info(name, timeout=HUB_SECONDS)  # without an answer, a download would try again and again
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ValueError(
+            f"there is no such folder, the cache of the hub ({constants.HF_HUB_CACHE}) does not have it, and the hub "
+            f"does not give it ({reason}). Name the folder of a model; `hf download {name} --local-dir FOLDER` makes "
+            "one on a machine with a connection"
+        ) from error
+    return fetch(name)
+
+
+def projections(model: Any) -> tuple[str, ...]:
+    """Return the names of all linear layers but the output head, as peft's "all-linear" does."""
+    head = model.get_output_embeddings()
+    return tuple(name for name, module in model.named_modules() if is_linear(module) and module is not head)
+
+
+def use_plain_attention(model: Any, length: int) -> None:
+    """Let a model attend to all earlier tokens by a flag rather than a mask, where that is the same, and faster.
+
+    transformers builds a mask of (N, L, L) where its model is compiled or recorded. Models with sliding windows keep
+    their own attention, and so does one that this would change.
+    """
+    config = model.config
+    window = getattr(config, "sliding_window", None)
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if config._attn_implementation != "sdpa" or kinds != {"full_attention"} or (window and window < length):
+        return
+    if not hasattr(model, "set_attn_implementation"):  # an older transformers
+        return
+    tokens = _few_tokens(model, length)
+    with torch.no_grad():
+        before = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
+        try:
+            register_plain_attention()
+            model.set_attn_implementation(PLAIN)
+            after = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
+        except (ImportError, AttributeError, ValueError):  # a version that cannot register it
+            after = before + 1
+    if not _close(after, before):
+        model.set_attn_implementation("sdpa")
+
+
+def register_plain_attention() -> None:
+    """Tell transformers what `PLAIN` is: in the process that loads a model, and in every worker that is given it."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    AttentionInterface.register(PLAIN, sdpa_attention_forward)
+    AttentionMaskInterface.register(PLAIN, _no_mask)
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    return None
+
+
+def check_apart(network: Network, adapted: AdaptedModel) -> None:
+    """Raise an error if a model mixes samples in its adapted layers, as experts do that share out tokens."""
+    generator = torch.Generator().manual_seed(0)
+    weights = 0.1 * torch.randn(2, adapted.n_weights, generator=generator).to(adapted.device)
+    tokens = _few_tokens(network.model, 5)
+    try:
+        with adapted.using(weights):
+            together = network.trunk(tokens.repeat(2, 1))
+        alone = []
+        for row in range(2):
+            with adapted.using(weights[row : row + 1]):
+                alone.append(network.trunk(tokens))
+    except RuntimeError as error:
+        raise ValueError(f"{_MIXED}: {error}") from error
+    apart = torch.cat(alone).float()
+    if (together.float() - apart).abs().max() > 0.1 * (apart[0] - apart[1]).abs().max():
+        raise ValueError(_MIXED)
+
+
+_MIXED = "the model mixes samples in the layers to adapt, as mixtures of experts do: name other layers as targets"
+
+
+def weights_digest(model: Any) -> str:
+    """Return a hash of a model's class, configuration and weights."""
+    config = {
+        name: value
+        for name, value in model.config.to_diff_dict().items()
+        if name not in ("transformers_version", "_name_or_path", "architectures", "dtype", "torch_dtype")
     }
-    use_plain_attention(loaded, context)
-    n_tokens = evaluations * training_seeds * _mean_tokens(sequences, settings)
-    layers, hidden = (getattr(loaded.config, name, 0) for name in ("num_hidden_layers", "hidden_size"))
-    saved = SAVING * n_tokens * layers * hidden
-    compiles = where.type == "cuda" and (saved > 2 * COMPILATION if compile == "auto" else bool(compile))
-    utility = FineTuned(
-        Network.of(loaded),
-        reader,
-        sequences,
-        domains,
-        b"".join(map(_digest, players)),
-        settings,
-        compiles=compiles,
-        adapters_at_once=adapters_at_once,
-    )
-    return utility.game(frame)
+    digest = hashlib.sha256(json.dumps([type(model).__name__, config], sort_keys=True, default=str).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}:".encode())
+        digest.update(tensor.detach().contiguous().view(-1).view(torch.uint8).cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
-def _mean_tokens(sequences: Sequences, settings: Settings) -> float:
-    """Return the tokens, padding included, that half of the players are trained on."""
-    steps = n_steps(np.array([len(sequences) // 2]), settings.epochs or 1, settings.batch, settings.steps)
-    return float(steps[0]) * settings.batch * sequences.length
+def tokenizer_digest(tokenizer: Any) -> str:
+    """Return a hash of what a tokenizer does."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    content = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    special = [getattr(tokenizer, name, None) for name in ("bos_token_id", "eos_token_id")]
+    return hashlib.sha256(f"{type(tokenizer).__name__} {special} {content}".encode()).hexdigest()
 
 
-def _divisors(scored: Sequences, domains: Domains, per: str) -> Floats:
-    if per == "token":
-        return scored.n_counted.astype(float)
-    lengths = [sum(len(answer.encode()) for _, answer in pairs) for pairs in domains.values()]
-    return math.log(2) * np.array(lengths, dtype=float)
+def _few_tokens(model: Any, length: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    n_words = model.get_input_embeddings().weight.shape[0]
+    device = model.get_input_embeddings().weight.device
+    return torch.randint(0, n_words, (1, length), generator=generator).to(device)
 
 
-def _digest(texts: Sequence[str]) -> bytes:
-    """Return 16 bytes for the texts of a player."""
-    return hashlib.sha256(repr(list(texts)).encode()).digest()[:16]
-
-
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return numbers that look random, the same for the same number: the finaliser of splitmix64."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+def _close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Return whether two results are the same but for rounding."""
+    gap = (found.float() - expected.float()).abs().max()
+    scale = expected.float().abs().max()
+    return bool(gap <= (2e-2 if expected.dtype == torch.bfloat16 else 1e-4) * scale)

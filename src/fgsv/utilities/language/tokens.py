@@ -58,7 +58,7 @@ class Sequences:
 
 
 def windows(tokens: Ints, first: int, context: int) -> Iterator[tuple[Ints, int]]:
-    """Yield pieces of at most `context` tokens, each with the place of its first token that counts, at least 1.
+    """Yield pieces of a text, each with the place of its first token that counts, at least 1.
 
     >>> [(piece.tolist(), first) for piece, first in windows(np.arange(7), 1, 4)]
     [([0, 1, 2, 3], 1), ([3, 4, 5, 6], 1)]
@@ -67,6 +67,12 @@ def windows(tokens: Ints, first: int, context: int) -> Iterator[tuple[Ints, int]
 
     Where not all tokens count, as in an answer to a prompt, the last piece ends with the text: an answer that fits
     has as much of its prompt before it as fits.
+
+    Args:
+        tokens: Those of a text.
+        first: Place of the first token that counts; 1 or less: all that have one before them.
+        context: Most tokens of a piece; pieces overlap by one, so that every token is predicted once.
+
     """
     if first <= 1:
         begins = list(range(0, len(tokens) - 1, context - 1))
@@ -121,7 +127,17 @@ class Reader:
 
 
 def sequences_of_documents(reader: Reader, documents: Sequence[Sequence[str]], context: int) -> Sequences:
-    """Return the sequences of the players: the texts of one are packed, one after the other, and then cut."""
+    """Return the sequences of the players: the texts of one are packed, one after the other, and then cut.
+
+    Args:
+        reader: Turns texts into tokens.
+        documents: The texts of each player, in which those without any character are left out.
+        context: Most tokens of a sequence.
+
+    Raises:
+        ValueError: A player has no token to predict, or the tokenizer does not fit.
+
+    """
     texts = [(number, text) for number, texts in enumerate(documents) for text in texts if text.strip()]
     tokens = reader.tokens([text for _, text in texts], [f"document {number}" for number, _ in texts])
     start = np.array(reader.start, dtype=np.int64)
@@ -135,7 +151,17 @@ def sequences_of_documents(reader: Reader, documents: Sequence[Sequence[str]], c
 
 
 def sequences_of_tests(reader: Reader, tests: Mapping[str, Sequence[tuple[str, str]]], context: int) -> Sequences:
-    """Return the sequences of domains of (prompt, answer) pairs, in which the tokens of answers count."""
+    """Return the sequences of test texts, in which the tokens of answers count.
+
+    Args:
+        reader: Turns texts into tokens.
+        tests: Domain -> pairs of a prompt, which may be empty, and an answer.
+        context: Most tokens of a sequence; of a longer prompt the end is kept.
+
+    Raises:
+        ValueError: A test has no token to predict, or the tokenizer does not fit.
+
+    """
     names = [f"test {number} of {domain!r}" for domain, pairs in tests.items() for number in range(len(pairs))]
     prompts = reader.tokens([prompt for pairs in tests.values() for prompt, _ in pairs], names)
     answers = reader.tokens([answer for pairs in tests.values() for _, answer in pairs], names)

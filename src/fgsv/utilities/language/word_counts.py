@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,7 +18,7 @@ from fgsv.checks import as_number, as_texts
 from fgsv.game import Game
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.language.texts import WORD, read_documents, read_tests, words_of
+from fgsv.utilities.language.read_texts import WORD, check_per, divisors, read_documents, read_tests, words_of
 
 VOCABULARY = 1_000_000
 """Without data, each of so many words is equally likely: more than a language has, and a number of no document."""
@@ -109,21 +109,32 @@ def ngram(
 ) -> Game:
     """Return the game in which a coalition of documents is worth the log-likelihood of test texts.
 
-    >>> game = ngram(["the cat sat", "a dog sat", "the cat"], {"cats": ["the cat sat"]})
-    >>> game([[False, False, False], [False, True, False], [True, False, True]]).round(2).tolist()
-    [-13.82, -10.22, -1.35]
+    U(S) is the mean natural log-probability of the test words, or minus the bits per byte, under an n-gram model of
+    the documents of S (see `NGram`), with words and marks as tokens. No vocabulary is taken from the documents, so
+    U(S) depends on those of S and the arguments alone: a player that comes or goes changes no value of the others.
 
-    `documents` has a text, or several, for each player. `tests` maps domains to texts, or to pairs of a prompt and an
-    answer, of which the answer is scored. Each domain is an output; one alone has no name. U(S) is the mean natural
-    log-probability of the test words, or minus the bits per byte (`per="byte"`), under an n-gram model of the
-    documents of S (see `NGram`), with words and marks as tokens.
+    Args:
+        documents: A text, or several, for each player.
+        tests: Domain -> texts, or pairs of a prompt and an answer, of which the answer is scored. Each domain is an
+            output; one alone has no name.
+        order: Words of the longest n-grams, 1 to 8: a word is predicted from at most order - 1 before it.
+        per: "token": mean log-probability of a word; "byte": minus the bits per byte.
+        base: Texts that are in every coalition: U(0) is then their model's. Default: none, and U(0) is that of a
+            uniform distribution over a million words.
+        trust: The most that counts can weigh against shorter contexts, between 0 and 1.
+        prior: How often a context must occur for half of that.
 
-    `base` is a corpus that is in every coalition: U(0) is then its model's, and otherwise that of a uniform
-    distribution over a million words. No vocabulary is taken from the documents, so U(S) depends on those of S
-    and the arguments alone, and a player that comes or goes changes no value of the others. `trust` is the most
-    that counts can weigh against shorter contexts, `prior` how often a context must occur for half of that.
+    Raises:
+        ValueError, TypeError: A setting is out of range, or a text has no words; the error names it.
+
+    Examples:
+        >>> game = ngram(["the cat sat", "a dog sat", "the cat"], {"cats": ["the cat sat"]})
+        >>> game([[False, False, False], [False, True, False], [True, False, True]]).round(2).tolist()
+        [-13.82, -10.22, -1.35]
+
     """
-    players, domains = read_documents(documents), read_tests(tests)
+    players = read_documents(documents)
+    domains = read_tests(tests)
     _check(order, per, trust, prior)
     base = as_texts(base, "base")
     texts = [[words_of(text) for text in texts] for texts in [*players, *([base] if base else [])]]
@@ -131,7 +142,12 @@ def ngram(
     for number, each in enumerate(texts):
         if not any(each):
             raise ValueError(f"{'the base' if number == len(players) else f'document {number}'} has no words")
-    sizes = _sizes(prompts, domains, per)
+    for domain, pairs in zip(domains, prompts, strict=True):
+        wordless = next((number for number, (_, answer) in enumerate(pairs) if not answer), None)
+        if wordless is not None:
+            raise ValueError(f"test {wordless} of {domain!r} has no words: leave it out")
+    n_words = np.array([sum(len(answer) for _, answer in pairs) for pairs in prompts])
+    sizes = divisors(n_words, domains, per)
     least = -order * np.log10(1 - trust) + np.log10(VOCABULARY)  # no probability is below 10^-least
     levels = tuple(_levels(texts, prompts, sizes, order, most=max(1, int(300 / least))))
     model = NGram(levels, trust, prior, bool(base), sizes)
@@ -154,24 +170,11 @@ def ngram(
 def _check(order: int, per: str, trust: float, prior: float) -> None:
     if not isinstance(order, int) or not 1 <= order <= 8:
         raise ValueError(f"order must be a whole number from 1 to 8, got {order!r}")
-    if per not in ("token", "byte"):
-        raise ValueError(f"per must be 'token' or 'byte', got {per!r}")
+    check_per(per)
     if not 0 < as_number(trust) < 1:
         raise ValueError(f"trust must be between 0 and 1, got {trust!r}")
     if not 0 < as_number(prior) < np.inf:
         raise ValueError(f"prior must be positive, got {prior!r}")
-
-
-def _sizes(prompts: Sequence[Any], domains: Mapping[str, Any], per: Per) -> Floats:
-    """Return what the log-likelihood of each domain is divided by; an error names a test without words."""
-    for domain, pairs in zip(domains, prompts, strict=True):
-        number = next((number for number, (_, answer) in enumerate(pairs) if not answer), None)
-        if number is not None:
-            raise ValueError(f"test {number} of {domain!r} has no words: leave it out")
-    if per == "token":
-        return np.array([sum(len(answer) for _, answer in pairs) for pairs in prompts], dtype=float)
-    lengths = [sum(len(a.encode("utf-8", "surrogatepass")) for _, a in pairs) for pairs in domains.values()]
-    return np.log(2) * np.array(lengths, dtype=float)
 
 
 def _digest(texts: Sequence[Sequence[str]]) -> bytes:
@@ -221,20 +224,24 @@ def _levels(
     train = Stream.of([words for player in texts for words in player], numbers)
     player = np.repeat(np.arange(len(texts)), [sum(map(len, each)) for each in texts])
 
-    context, test_context = np.zeros_like(train.words), np.zeros_like(test.words)  # the empty one
+    context = np.zeros_like(train.words)  # the empty one
+    test_context = np.zeros_like(test.words)
     contexts = _counts(context, player, 1, len(texts))
-    row, seen = np.zeros_like(test.words), scored
+    row = np.zeros_like(test.words)
+    seen = scored
     for length in range(1, order + 1):
         keys = test.keys(test_context, len(numbers))
         known = np.unique(keys[keys >= 0])
-        gram, test_gram = _lookup(known, train.keys(context, len(numbers))), _lookup(known, keys)
+        gram = _lookup(known, train.keys(context, len(numbers)))
+        test_gram = _lookup(known, keys)
         used, first, rows = np.unique(test_gram[seen], return_index=True, return_inverse=True)
         one = np.flatnonzero(seen)[first]  # a test word for each of the grams
         needed, context_of = np.unique(test_context[one], return_inverse=True)
         counted = _counts(gram, player, len(known), len(texts))[used], contexts[needed], context_of, row[one]
         row = np.full(len(row), -1)
         row[seen] = rows
-        context, test_context = train.before(gram, length), test.before(test_gram, length)
+        context = train.before(gram, length)
+        test_context = test.before(test_gram, length)
         contexts = _counts(context, player, len(known), len(texts))
         longer = seen & (test_context >= 0) & (np.diff(contexts.indptr) > 0)[test_context] & (length < order)
         yield Level(*counted, *_blocks(row[seen & ~longer], domain[seen & ~longer], sizes, most))

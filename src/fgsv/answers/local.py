@@ -1,0 +1,224 @@
+"""A scorer on this machine: a causal language model of transformers, in batches or along a tree of prefixes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, takewhile
+from typing import Any
+
+import numpy as np
+import torch
+
+from fgsv.answers.scorers import Ids
+from fgsv.packages import versions
+from fgsv.types import Floats
+from fgsv.utilities.language.network import load, tokenizer_digest, weights_digest
+from fgsv.utilities.language.tokens import Reader
+
+BATCH_TOKENS = {"cuda": 2**16, "cpu": 2**12}
+"""Tokens of a padded batch, those before it in a cache among them."""
+CACHED_TOKENS = {"cuda": 2**18, "cpu": 2**16}
+"""Tokens that a tree may keep in caches at a time."""
+NOISE = {"float32": 1e-4, "bfloat16": 2e-2}
+"""Standard error of a token's log-likelihood, due to rounding: batches of other shapes add in another order."""
+WORTH_A_TREE = 1.5
+"""A tree is used where it leaves out so many of the tokens: each of its levels is a step of its own."""
+
+
+class HF:
+    """A causal language model of transformers: an object, a folder, or a name on the hub.
+
+    >>> import fgsv
+    >>> scorer = fgsv.answers.HF("models/llama", dtype="bfloat16")  # doctest: +SKIP
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer; needed for a model that is an object.
+        dtype: "float32" or "bfloat16".
+        device: Default: a GPU if there is one.
+        tree: Whether prompts are scored along a tree of their common beginnings, each of which is computed once.
+            Default: where that saves a third of the tokens. Log-likelihoods are the same but for rounding.
+
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        dtype: str = "float32",
+        device: str | torch.device | None = None,
+        tree: bool | None = None,
+    ) -> None:
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.dtype, self.tree = dtype, tree
+        self.model, read = load(model, tokenizer, dtype, self.device)
+        self.reader = Reader(read, self.model.get_input_embeddings().weight.shape[0])
+        taken = inspect.signature(self.model.forward).parameters
+        if not {"position_ids", "logits_to_keep", "past_key_values"} <= taken.keys():
+            raise ValueError(f"{type(self.model).__name__} takes no position_ids, logits_to_keep and past_key_values")
+
+    @cached_property
+    def frame(self) -> Mapping[str, str]:
+        """The engine, the hashes of weights and tokenizer, the precision."""
+        return {
+            "engine": f"torch {versions().get('torch')} {self.device.type}",
+            "model": weights_digest(self.model),
+            "tokenizer": tokenizer_digest(self.reader.tokenizer),
+            "precision": self.dtype,
+        }
+
+    @property
+    def noise(self) -> float:
+        """Standard error of the log-likelihood of one token."""
+        return NOISE[self.dtype]
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens that the model takes."""
+        return int(getattr(self.model.config, "max_position_embeddings", None) or 2**31)
+
+    def logprob(self, prompts: Sequence[Ids], answer: Ids) -> Floats:
+        """Return (m,) the log-likelihood of the answer after each prompt."""
+        different = sorted({tuple(prompt) for prompt in prompts})
+        tree = Tree.of(different)
+        found = dict(zip(different, self._by(tree, different, list(answer)), strict=True))
+        return np.array([found[tuple(prompt)] for prompt in prompts])
+
+    def _by(self, tree: Tree, prompts: Sequence[tuple[int, ...]], answer: list[int]) -> Floats:
+        """Return the log-likelihoods along the tree, or in batches."""
+        saves = sum(map(len, prompts)) + len(answer) * len(prompts) >= WORTH_A_TREE * (
+            tree.n_tokens + len(answer) * len(prompts)
+        )
+        fits = self._keeps_all and tree.n_cached(prompts) <= CACHED_TOKENS[self.device.type]
+        if (saves and fits) if self.tree is None else self.tree:
+            return self._along(tree, answer)
+        found = np.empty(len(prompts))
+        rows = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
+        self._score(found, [(None, prompts[row], row) for row in rows], answer, None)
+        return found
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether the cache keeps the keys of all tokens, in full attention."""
+        config = self.model.config
+        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+        return kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
+
+    def _along(self, tree: Tree, answer: list[int]) -> Floats:
+        """Return the log-likelihoods along a tree, level by level."""
+        found = np.empty(tree.n_prompts)
+        before: Cached | None = None
+        for edges in tree.levels:
+            self._score(found, [edge for edge in edges if edge[2] is not None], answer, before)
+            inner = [edge for edge in edges if edge[2] is None]
+            before = self._run(inner, before, 1)[1] if inner else None
+        return found
+
+    def _score(self, found: Floats, edges: Sequence[Edge], answer: list[int], before: Cached | None) -> None:
+        """Score the answer after the last tokens of prompts, in batches."""
+        known = 0 if before is None else before.mask.shape[1]
+        left = [(parent, (*ids, *answer), row) for parent, ids, row in edges]
+        while left:
+            size = max(1, BATCH_TOKENS[self.device.type] // (known + max(len(ids) for _, ids, _ in left)))
+            some, left = left[:size], left[size:]
+            logits, _ = self._run(some, before, len(answer) + 1)
+            wide = logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32))
+            wanted = torch.tensor(answer, device=self.device).expand(len(some), -1)[..., None]
+            logs = torch.log_softmax(wide, dim=-1).gather(-1, wanted)[..., 0].double().sum(1)
+            found[[row for _, _, row in some if row is not None]] = logs.cpu().numpy()
+
+    @torch.inference_mode()
+    def _run(self, edges: Sequence[Edge], before: Cached | None, keep: int) -> tuple[torch.Tensor, Cached]:
+        """Return the last logits of some tokens, each after what their parent has read, and what is read then.
+
+        Tokens are padded on their left, so that they end together; the mask says what is padding.
+        """
+        from transformers import DynamicCache
+
+        length = max(len(ids) for _, ids, _ in edges)
+        rows = [[0] * (length - len(ids)) + list(ids) for _, ids, _ in edges]
+        counted = [[0] * (length - len(ids)) + [1] * len(ids) for _, ids, _ in edges]
+        mask = torch.tensor(counted, device=self.device)
+        places = mask.cumsum(1) - 1
+        cache = DynamicCache(config=self.model.config)
+        if before is not None:
+            parents = torch.tensor([parent for parent, _, _ in edges], device=self.device)
+            for number, (keys, values) in enumerate(before.layers):
+                cache.update(keys[parents], values[parents], number)
+            places = places + before.mask[parents].sum(1, keepdim=True)
+            mask = torch.cat([before.mask[parents], mask], dim=1)
+        logits = self.model(
+            input_ids=torch.tensor(rows, device=self.device),
+            attention_mask=mask,
+            position_ids=places.clamp(min=0),
+            past_key_values=cache,
+            logits_to_keep=keep,
+        ).logits
+        return logits, Cached([(layer.keys, layer.values) for layer in cache.layers], mask)
+
+
+Edge = tuple[int | None, tuple[int, ...], int | None]
+"""The number of its parent on the level above, tokens, and the prompt that ends with them; None if others go on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cached:
+    """What a model has read: keys and values of each layer, and which of them are no padding."""
+
+    layers: list[tuple[torch.Tensor, torch.Tensor]]
+    mask: torch.Tensor
+    """(rows, tokens)"""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Different prompts by their common beginnings. The last token of a prompt is always its own.
+
+    >>> Tree.of([(1, 2, 3), (1, 2, 4, 5), (1, 6)]).levels
+    [[(None, (1,), None)], [(0, (2,), None), (0, (6,), 2)], [(0, (3,), 0), (0, (4, 5), 1)]]
+    """
+
+    levels: list[list[Edge]] = field(default_factory=list)
+    n_prompts: int = 0
+
+    @classmethod
+    def of(cls, prompts: Sequence[tuple[int, ...]]) -> Tree:
+        """Return the tree of sorted prompts."""
+        tree = cls(n_prompts=len(prompts))
+        tree._grow(prompts, range(len(prompts)), 0, None, 0)
+        return tree
+
+    def _grow(
+        self, prompts: Sequence[tuple[int, ...]], rows: Sequence[int], begin: int, parent: int | None, level: int
+    ) -> None:
+        """Add what prompts have from a place on, which they have in common up to there."""
+        if level == len(self.levels):
+            self.levels.append([])
+        edges = self.levels[level]
+        ends = [row for row in rows if len(prompts[row]) == begin + 1]
+        others = [row for row in rows if len(prompts[row]) > begin + 1]
+        for _, together in groupby(others, lambda row: prompts[row][begin]):
+            some = list(together)
+            if len(some) == 1:
+                ends += some
+            else:
+                first, last = prompts[some[0]], prompts[some[-1]]  # what these share, sorted ones between them share
+                same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+                end = min(same, len(first) - 1)
+                edges.append((parent, first[begin:end], None))
+                self._grow(prompts, some, end, sum(row is None for _, _, row in edges) - 1, level + 1)
+        edges += [(parent, prompts[row][begin:], row) for row in ends]
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens on all edges."""
+        return sum(len(ids) for edges in self.levels for _, ids, _ in edges)
+
+    def n_cached(self, prompts: Sequence[tuple[int, ...]]) -> int:
+        """Return the most tokens in caches of a level, with padding."""
+        most = max(sum(row is None for _, _, row in edges) for edges in self.levels)
+        return most * max(map(len, prompts))

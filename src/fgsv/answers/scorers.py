@@ -1,0 +1,64 @@
+"""Scorers: what gives the log-likelihood of an answer, given prompts; or a judge of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from fgsv.types import Floats
+
+if TYPE_CHECKING:
+    from fgsv.utilities.language.tokens import Reader
+
+Ids = Sequence[int]
+Judge = Callable[[str, str, list[str]], float]
+"""From the query, the answer and the texts of a coalition, in their order, to what they are worth."""
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """A language model that says how likely an answer is. All of it is in tokens: to join texts would move them."""
+
+    @property
+    def frame(self) -> Mapping[str, str]:
+        """What its numbers depend on: engine, the model's hash, precision, flags; a ledger records it."""
+
+    @property
+    def noise(self) -> float:
+        """Standard error of the log-likelihood of one token, due to the engine's rounding."""
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of the longest prompt with its answer."""
+
+    @property
+    def reader(self) -> Reader:
+        """What turns texts into tokens."""
+
+    def logprob(self, prompts: Sequence[Ids], answer: Ids) -> Floats:
+        """Return (m,) the natural log-likelihood of the answer's tokens after each prompt."""
+
+
+def log_likelihood(found: Floats) -> Floats:
+    """Return log-likelihoods as they are."""
+    return found
+
+
+def logit(found: Floats) -> Floats:
+    """Return log p - log(1 - p) of log-likelihoods log p, the target of ContextCite; at most 30.
+
+    >>> logit(np.log([0.5, 0.9])).round(4).tolist()
+    [0.0, 2.1972]
+    """
+    below = np.minimum(found, -np.exp(-30.0))
+    return np.asarray(below - np.log(-np.expm1(below)))
+
+
+TARGETS: dict[str, Callable[[Floats], Floats]] = {
+    "log-likelihood": log_likelihood,
+    "probability": np.exp,
+    "logit": logit,
+}
+"""What a coalition may be worth, from the log-likelihood of the answer."""

@@ -1,0 +1,108 @@
+"""What each publisher's pieces were worth to one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fgsv.answers.answer import Answer
+from fgsv.answers.game import Judged, Likelihood, NothingToShare, Prompt, game_of
+from fgsv.answers.pieces import Pieces
+from fgsv.answers.scorers import Judge, Scorer
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.ledger import Ledger
+from fgsv.running import run
+from fgsv.valuation import Valuation
+
+NOISES = 4.0
+"""A rise of so many standard errors of the engine's rounding is not one."""
+
+
+def value(
+    answer: Answer | Pieces,
+    scorer: Scorer | Judge,
+    budget: int = 64,
+    unbiased: bool = False,
+    *,
+    cut: str | int = "sentences",
+    duplicates: str = "share",
+    target: str = "log-likelihood",
+    prompt: Prompt | None = None,
+    least: float | None = None,
+    fingerprint: str | None = None,
+    ledger: str | Path | Ledger | None = None,
+    n_jobs: int | None = None,
+    on_error: str | float = "raise",
+    **options: Any,
+) -> Valuation:
+    """Return what each publisher's pieces were worth to an answer: the sum of their Shapley values.
+
+    Up to 20 pieces, each alone and all but each come first. With a budget of 2^n or more the values are exact;
+    otherwise they are predictions, or with `unbiased` corrected ones, which are for those who add up many answers.
+
+    Args:
+        answer: The answer, or its `Pieces`, cut before.
+        scorer: A `Scorer`, or a judge: a function from query, answer and the texts of a coalition to a number.
+        budget: Evaluations in total, each a prompt of the model.
+        unbiased: Whether to state values without bias, rather than those that are closest.
+        cut: How passages are cut; see `Pieces.of`.
+        duplicates: Whose a piece is that several publishers have; see `Pieces.of`.
+        target: What a coalition is worth: "log-likelihood", "probability" or "logit" of the answer.
+        prompt: What stands around the pieces.
+        least: The least U(N) - U(0) that is shared, by contract. Default, and never less: what exceeds the
+            engine's rounding.
+        fingerprint: What identifies a judge in a ledger.
+        ledger: File that records every evaluation, and answers those that it has.
+        n_jobs: Workers, as for `fgsv.value`.
+        on_error: As for `fgsv.value`.
+        options: Other arguments of `fgsv.value`: seed, precision, and so on.
+
+    Returns:
+        The valuation: groups are publishers, and players are named by their text.
+
+    Raises:
+        NothingToShare: The sources hardly help; two evaluations were made.
+        ValueError, TypeError: An argument is wrong; nothing was evaluated.
+
+    Examples:
+        >>> from fgsv.answers import Answer, Passage, value
+        >>> north = Passage("It rained on Monday. It was cold.", "North")
+        >>> passages = [north, Passage("On Monday it poured.", "South")]
+        >>> answer = Answer("When did it rain?", "On Monday.", passages)
+        >>> result = value(answer, lambda query, answer, pieces: float("Monday" in " ".join(pieces)))
+        >>> result.names, result.values.tolist()
+        (('North', 'South'), [0.5, 0.5])
+
+    """
+    how = {"cut": cut, "duplicates": duplicates, "target": target, "prompt": prompt, "fingerprint": fingerprint}
+    with opened(answer, scorer, least=least, ledger=ledger, n_jobs=n_jobs, on_error=on_error, **how) as opening:
+        evaluator, pieces = opening
+        if unbiased:
+            options["unbiased"] = True
+        return run.value(evaluator, pieces.partition, budget=budget, **options)
+
+
+@contextmanager
+def opened(
+    answer: Answer | Pieces,
+    scorer: Scorer | Judge,
+    *,
+    least: float | None = None,
+    ledger: str | Path | Ledger | None = None,
+    n_jobs: int | None = None,
+    on_error: str | float = "raise",
+    **how: Any,
+) -> Iterator[tuple[Evaluator, Pieces]]:
+    """Open the game of an answer, or raise `NothingToShare`; `how` are arguments of `game_of`."""
+    game = game_of(answer, scorer, **how)
+    function = game.function
+    assert isinstance(function, Likelihood | Judged)
+    with Evaluator(game, ledger=ledger, n_jobs=n_jobs, on_error=on_error) as evaluator:
+        ends = evaluator.ends()
+        rise = float(ends[1, 0] - ends[0, 0])
+        threshold = max(NOISES * function.noise, 0.0 if least is None else least)
+        if not rise > threshold:
+            raise NothingToShare(rise, threshold)
+        yield evaluator, function.pieces

@@ -1,0 +1,125 @@
+"""The scorer on this machine: the same log-likelihoods in batches, along a tree, and token by token."""
+
+import numpy as np
+import pytest
+import torch
+from utilities.tiny_language import gpt2, llama, tokenizer
+
+from fgsv.answers import HF, Answer, Passage, game_of, value
+from fgsv.answers.local import Tree
+
+pytestmark = pytest.mark.torch
+
+MODELS = {"llama": lambda: llama(max_position_embeddings=256), "gpt2": gpt2}
+
+
+def prompts_of(rng, count):
+    """Prompts of random pieces in their order, with different beginnings in common, and one end."""
+    pieces = [rng.integers(3, 300, rng.integers(1, 7)).tolist() for _ in range(6)]
+    masks = rng.random((count, 6)) < 0.5
+    return [[0, 9, *(token for k in np.flatnonzero(mask) for token in pieces[k]), 11, 12] for mask in masks]
+
+
+def one_by_one(model, prompt, answer):
+    """Return the sum of log p of each token, from the logits of one sequence without a cache."""
+    with torch.no_grad():
+        logits = model(torch.tensor([[*prompt, *answer]]), use_cache=False).logits[0].double()
+    logs = torch.log_softmax(logits, -1)[len(prompt) - 1 : -1]
+    return float(logs[range(len(answer)), answer].sum())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("tree", [False, True])
+def test_log_likelihoods_are_those_of_each_prompt_alone(name, tree):
+    scorer = HF(MODELS[name](), tokenizer(), tree=tree, device="cpu")
+    prompts, answer = prompts_of(np.random.default_rng(1), 20), [5, 6, 7, 8]
+    expected = [one_by_one(scorer.model, prompt, answer) for prompt in prompts]
+    assert np.abs(scorer.logprob(prompts, answer) - expected).max() < 1e-4
+    assert np.ptp(expected) > 1e-2
+
+
+def test_a_prompt_that_goes_on_like_an_answer_keeps_its_own():
+    scorer = HF(llama(), tokenizer(), tree=True, device="cpu")
+    prompts, answer = [[0, 4], [0, 4, 5], [0, 4, 5, 6], [0, 4, 5, 6, 9]], [5, 6]
+    expected = [one_by_one(scorer.model, prompt, answer) for prompt in prompts]
+    assert np.abs(scorer.logprob(prompts, answer) - expected).max() < 1e-4
+
+
+def test_a_tree_has_every_prompt_once_and_its_tokens_in_order():
+    prompts = sorted(set(map(tuple, prompts_of(np.random.default_rng(2), 40))))
+    read, above = {}, []
+    for edges in Tree.of(prompts).levels:
+        texts = [(() if parent is None else above[parent]) + ids for parent, ids, _ in edges]
+        read |= {row: text for text, (_, _, row) in zip(texts, edges, strict=True) if row is not None}
+        above = [text for text, (_, _, row) in zip(texts, edges, strict=True) if row is None]
+    assert [read[row] for row in range(len(prompts))] == prompts
+
+
+def test_a_tree_is_used_where_it_saves_tokens(monkeypatch):
+    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
+    used = []
+    monkeypatch.setattr(scorer, "_along", lambda tree, answer: used.append(tree.n_tokens) or np.zeros(tree.n_prompts))
+    pieces = [[k] * 20 for k in range(10, 16)]
+    masks = [[code >> k & 1 for k in range(6)] for code in range(64)]
+    everything = [
+        [0, *(token for piece, inside in zip(pieces, mask, strict=True) if inside for token in piece), 9]
+        for mask in masks
+    ]
+    scorer.logprob(everything, [5, 6])
+    assert used == [1 + 63 * 20 + 64]
+    scorer.logprob([[0, *piece, 9] for piece in pieces], [5, 6])
+    assert len(used) == 1
+
+
+ANSWER = Answer(
+    "was it the best",
+    "it was the worst of times",
+    [Passage("it was the best. To be or not to be.", "A"), Passage("Import numpy.", "B")],
+)
+
+
+def test_a_coalition_is_worth_the_likelihood_of_the_answer_after_its_pieces():
+    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
+    game = game_of(ANSWER, scorer)
+    texts = ["Sources:\n", "To be or not to be.\n", "Import numpy.\n", "\nQuestion: was it the best\nAnswer:\n"]
+    prompt = [0, *(token for text in texts for token in tokenizer()(text)["input_ids"])]
+    answer = tokenizer()(ANSWER.text)["input_ids"]
+    expected = one_by_one(scorer.model, prompt, answer)
+    assert game([[False, True, True]])[0] == pytest.approx(expected, abs=1e-4)
+    for target, found in {"probability": np.exp(expected), "logit": expected - np.log1p(-np.exp(expected))}.items():
+        assert game_of(ANSWER, scorer, target=target)([[False, True, True]])[0] == pytest.approx(found, rel=1e-4)
+
+
+def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():
+    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
+    game = game_of(ANSWER, scorer, cut=4)
+    whole = [tokenizer()(passage.text + "\n")["input_ids"] for passage in ANSWER.passages]
+    ids = [token for window in game.function.ids for token in window]
+    assert ids == [token for each in whole for token in each]
+    assert {len(window) for window in game.function.ids[:-1]} <= {1, 2, 3, 4}
+    assert game.function.pieces.cut == "windows of 4 tokens"
+
+
+def test_too_long_a_prompt_is_named_before_anything_is_evaluated():
+    with pytest.raises(ValueError, match=r"have .* tokens, but the model takes at most 64"):
+        game_of(ANSWER, HF(llama(), tokenizer(), device="cpu"))
+
+
+def test_the_frame_says_what_numbers_depend_on():
+    first, second = (HF(llama(hidden_size=size), tokenizer(), device="cpu").frame for size in (16, 32))
+    assert first["model"] != second["model"]
+    assert first["tokenizer"] == second["tokenizer"]
+    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
+    assert game_of(ANSWER, scorer).fingerprint == game_of(ANSWER, scorer).fingerprint
+    assert game_of(ANSWER, scorer, target="logit").fingerprint != game_of(ANSWER, scorer).fingerprint
+
+
+def test_a_ledger_answers_a_second_run(tmp_path):
+    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
+    asked = []
+    inner = scorer.logprob
+    scorer.logprob = lambda prompts, answer: asked.append(len(prompts)) or inner(prompts, answer)
+    results = [value(ANSWER, scorer, ledger=tmp_path / "answers.db") for _ in range(2)]
+    assert (results[0].values == results[1].values).all()
+    assert results[0].exact
+    assert sum(asked) < 2 * 2**3
