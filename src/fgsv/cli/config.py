@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from fgsv.cli.help_texts import in_sections, in_words
+from fgsv.words import printable
 
 NOT_IN_FILES = {"config", "save-config", "help", "help-all", "force", "json"}
 """What is said of one call of a command."""
@@ -59,8 +60,7 @@ def save(context: typer.Context) -> None:
     path = context.params["save_config"]
     if path is None:
         return
-
-    lines = [f"# {context.find_root().obj}", "# To repeat it: --config. Options of the command line come first.", ""]
+    lines = [f"# {printable(context.find_root().obj)}", "# To repeat it: --config. The command line comes first.", ""]
     for title, options in in_sections(_options(context)).items():
         lines += [f"# {title}", ""]
         for each in options:
