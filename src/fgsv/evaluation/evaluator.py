@@ -217,7 +217,8 @@ class Evaluator:
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
-        pending, before = self.submit(coalitions), self._n_evaluated
+        pending = self.submit(coalitions)
+        before = self._n_evaluated
         try:
             return pending.result()
         except BaseException:
