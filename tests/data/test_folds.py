@@ -236,9 +236,26 @@ def test_a_valuation_of_many_players_fits_into_a_file(tmp_path):
     assert fgsv.load(tmp_path / "v.json").knows_test_rows
 
 
+def test_a_number_of_folds_is_drawn_by_the_test_rows():
+    (X, y), (X_test, y_test) = data(2), data(2, 30, seed=1)
+    models = [(X_test, y_test)] * 2 + [(X_test[::-1], y_test[::-1])]
+    games = [fgsv.utility(LogisticRegression(), X, y, *tested, folds=7) for tested in models]
+    kept = [np.array(game.without_folds[0].kept) for game in games]
+    assert sorted((~kept[0]).sum(axis=1)) == [4] * 5 + [5] * 2
+    assert ((~kept[0]).sum(axis=0) == 1).all()
+    np.testing.assert_array_equal(kept[0], kept[1])
+    assert (kept[0] != kept[2]).any()
+    assert fgsv.value(games[0], budget=20).test_rows.n_folds == 7
+
+
 @pytest.mark.parametrize(
     ("folds", "words"),
-    [([0, 1], "a whole number for each of the 30"), (np.zeros(30, dtype=int), "at least two"), ([0.5] * 30, "whole")],
+    [
+        ([0, 1], "a whole number for each of the 30"),
+        (np.zeros(30, dtype=int), "at least two"),
+        ([0.5] * 30, "whole"),
+        (31, "from 2 to 30"),
+    ],
 )
 def test_bad_folds_are_refused(folds, words):
     (X, y), (X_test, y_test) = data(2), data(2, 30, seed=1)

@@ -107,8 +107,8 @@ def test_damage_is_named(tmp_path):
     log = RoundLog(tmp_path)
     folder = log.write(MODEL, *two())
     for file, message in {
-        "client-north.safetensors": "file of client 'north' is damaged",
-        "global.safetensors": "file of the global model is damaged",
+        "client-north.safetensors": "file of client 'north' is missing, or is not what was logged",
+        "global.safetensors": "file of the global model is missing, or is not what was logged",
     }.items():
         whole = (folder / file).read_bytes()
         (folder / file).write_bytes(whole[:-1] + b"x")

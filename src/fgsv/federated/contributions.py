@@ -137,8 +137,23 @@ def game(
         U_r(S) = score(w_r + sum over k in S of (weight_k / sum of all weights) change_k)
 
     An absent client counts as one that changed nothing: the weights are those of the whole round. Every file of the
-    log is checked first, and that each round's updates give the next round's global model. The arguments are those of
-    `value`; with `by_round` the outputs are U_r.
+    log is checked first, and that each round's updates give the next round's global model.
+
+    Args:
+        log: The log of the run, or its folder.
+        evaluate: A function from a model (arrays by name) to its score, higher is better.
+        rounds: Numbers of the rounds. Default: all.
+        by_round: Whether U_r of each round is an output of its own, rather than their sum.
+        aggregate: How the run aggregated, if not by the weighted mean: see `weighted_mean`.
+        stacked: Whether `evaluate` takes many models at once: arrays with one more axis, in front, to (m,) scores.
+        fingerprint: What identifies `evaluate` and its data in a ledger.
+
+    Returns:
+        The game; with a fingerprint, one that a ledger knows again.
+
+    Raises:
+        LogError: The log is damaged, or the updates do not give the next global model.
+        TypeError: An argument is wrong; nothing was evaluated.
 
     Examples:
         >>> import tempfile
@@ -221,10 +236,9 @@ class _Scores:
     def _scored(self, this: Round, masks: Masks) -> Floats:
         """Return the scores of these coalitions' models."""
         models = _means(this, masks) if self.aggregate is None else _aggregates(this, masks, self.aggregate)
-        kinds = {name: array.dtype for name, array in this.before.items()}
         typed = {
-            name: (np.rint(array) if kinds[name].kind in "biu" else array).astype(kinds[name])
-            for name, array in models.items()
+            name: (np.rint(models[name]) if array.dtype.kind in "biu" else models[name]).astype(array.dtype)
+            for name, array in this.before.items()
         }
         if self.stacked:
             return np.asarray(self.evaluate(typed), dtype=float).reshape(len(masks))
@@ -234,9 +248,8 @@ class _Scores:
 
 def _means(this: Round, masks: Masks) -> Arrays:
     """Return the models of coalitions, stacked; added player by player, so that a batch changes no bit."""
-    parts = this.weights / this.weights.sum()
     models = {name: np.repeat(array.astype(float)[None], len(masks), axis=0) for name, array in this.before.items()}
-    for inside, part, change in zip(masks.T, parts, this.updates, strict=True):
+    for inside, part, change in zip(masks.T, this.weights / this.weights.sum(), this.updates, strict=True):
         for name, stack in models.items():
             stack[inside] += part * change[name]
     return models
@@ -310,5 +323,7 @@ def _with_exact_zeros(valuation: Valuation, active: Masks) -> Valuation:
     estimate = valuation.estimate
     assert not estimate.of_groups
     deviations = None if estimate.deviations is None else corrected(estimate.deviations)
-    mended = replace(estimate, values=corrected(estimate.values), deviations=deviations, stderr=None)
-    return replace(valuation, estimate=mended)
+    return replace(
+        valuation,
+        estimate=replace(estimate, values=corrected(estimate.values), deviations=deviations, stderr=None),
+    )

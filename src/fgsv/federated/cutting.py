@@ -39,8 +39,7 @@ def shards(rows: Sequence[Any] | np.ndarray, *, size: int, key: bytes) -> list[I
     check_type(key, bytes, "bytes as key", "secrets.token_bytes(16) draws some")
     if not 16 <= len(key) <= 64:
         raise ValueError(f"key must have 16 to 64 bytes, got {len(key)}")
-    texts = (row.encode("utf-8", "surrogatepass") if isinstance(row, str) else row for row in rows)
-    contents = [np.asarray(row) for row in texts]
+    contents = [np.asarray(row.encode("utf-8", "surrogatepass") if isinstance(row, str) else row) for row in rows]
     if any(content.dtype.hasobject for content in contents):
         raise TypeError("rows must hold numbers, texts or bytes")
     digests = [hashlib.blake2b(content.tobytes(), key=key).digest() for content in contents]

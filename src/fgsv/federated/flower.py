@@ -63,7 +63,18 @@ class FlowerLog:
         return type(self.strategy).start(self, *arguments, **options)
 
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
-        """Keep the global model, then do what the strategy does."""
+        """Keep the global model, then do what the strategy does.
+
+        Args:
+            server_round: The number of the round, from 1.
+            arrays: The global model, an `ArrayRecord`.
+            config: The configuration that clients are sent.
+            grid: The grid of the run.
+
+        Returns:
+            The strategy's messages to the clients.
+
+        """
         self._global = _arrays_of(arrays)
         return self.strategy.configure_train(server_round, arrays, config, grid)
 
@@ -79,10 +90,13 @@ class FlowerLog:
                 _merge(reply, self._weighted_by)
         result = self.strategy.aggregate_train(server_round, replies)
         if result[0] is not None and received:
-            updates = {player: arrays for player, (arrays, _) in received.items()}
-            weights = {player: weight for player, (_, weight) in received.items()}
             with _reported(self._earlier + server_round):
-                self.log.write(self._global, updates, weights, number=self._earlier + server_round)
+                self.log.write(
+                    self._global,
+                    {player: arrays for player, (arrays, _) in received.items()},
+                    {player: weight for player, (_, weight) in received.items()},
+                    number=self._earlier + server_round,
+                )
         return result
 
     def _received(self, answers: list[Any]) -> dict[Player, tuple[Arrays, float]]:

@@ -159,7 +159,10 @@ class RoundLog:
                         for name, array in arrays.items()
                     }
                 _check(number, key, before, arrays)
-            changes[_player(key)] = arrays
+            client, shard = as_texts(
+                key if isinstance(key, tuple) else (key, ""), "a key of updates", "a client and its shard"
+            )
+            changes[client, shard] = arrays
         weighed = _weighed(number, list(updates), weights)
         target = writable_folder(self.folder) / f"round-{number:04}"
         if target.exists():
@@ -234,11 +237,9 @@ class RoundLog:
     def _load(self, number: int, who: str, entry: Mapping[str, str]) -> Arrays:
         """Return the arrays of a file, or raise an error that says whose file is missing or damaged."""
         path = self.folder / f"round-{number:04}" / Path(entry["file"]).name
-        if not path.is_file():
-            raise LogError(f"round {number}: the file of {who} is missing ({path})")
-        content = path.read_bytes()
+        content = path.read_bytes() if path.is_file() else b""
         if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-            raise LogError(f"round {number}: the file of {who} is damaged, it is not what was logged ({path})")
+            raise LogError(f"round {number}: the file of {who} is missing, or is not what was logged ({path})")
         return dict(_safetensors().load(content))
 
     def _logged(self, number: int, arrays: Mapping[str, Any]) -> Arrays:
@@ -252,14 +253,6 @@ class RoundLog:
         if not kept:
             raise LogError(f"round {number}: a model has no array to log, of {some(arrays) or 'none'}")
         return kept
-
-
-def _player(key: Any) -> Player:
-    """Return the client and the shard that a key of `updates` names."""
-    client, shard = as_texts(
-        key if isinstance(key, tuple) else (key, ""), "a key of updates", "a client and its shard"
-    )
-    return client, shard
 
 
 def _weighed(number: int, keys: Sequence[Any], weights: Mapping[Any, Any]) -> Floats:
@@ -280,8 +273,9 @@ def _check(number: int, client: Any, before: Arrays, arrays: Arrays) -> None:
     """Raise an error unless a client's arrays have the names and shapes of the global model, and finite numbers."""
     who = f"round {number}, client {client!r:.100}"
     if arrays.keys() != before.keys():
-        other = some(sorted(arrays.keys() ^ before.keys()))
-        raise LogError(f"{who}: the global model has other arrays, they differ in {other}")
+        raise LogError(
+            f"{who}: the global model has other arrays, they differ in {some(sorted(arrays.keys() ^ before.keys()))}"
+        )
     for name, array in arrays.items():
         if array.shape != before[name].shape:
             raise LogError(f"{who}: {name!r:.100} has shape {array.shape}, the global model's {before[name].shape}")

@@ -46,7 +46,7 @@ def shown(result: Result) -> list[Section]:
 
 def for_manager(result: Result) -> Iterator[Section]:
     """Yield who is paid what, and how well that is known."""
-    yield Section(VERDICT, result.verdict.sentences)
+    yield Section(VERDICT, result.verdict.sentences if result.account is None else result.account.verdict)
     if result.unpaid is not None:
         yield Section(REFUSED, (str(result.unpaid.reasons),))
     if result.errors:
@@ -61,11 +61,14 @@ def for_manager(result: Result) -> Iterator[Section]:
 
 def for_lawyer(result: Result) -> list[Section]:
     """Return what was agreed, what is certain, what is not, and how to check it."""
+    warnings = Section(WARNING, tuple(_warnings(result)))
+    if result.account is not None:
+        return [*result.account.sections, *([warnings] if warnings.words else [])]
     found = [
         Section("What was agreed", rows=_agreed(result), technical=True),
         Section("What is certain", tuple(_certain(result)), technical=True),
         Section("What is not certain", tuple(_uncertain(result))),
-        Section(WARNING, tuple(_warnings(result))),
+        warnings,
         Section("How to check it", _CHECK, rows=_facts(result), technical=True),
     ]
     return [each for each in found if each.words or each.rows]
@@ -89,7 +92,8 @@ def appendix(result: Result) -> Iterator[Section]:
         yield result.highlights
     if result.audit is not None:
         yield from _audit(result.audit)
-    yield Section(RUN, tuple(_run(result)))
+    if result.account is None:
+        yield Section(RUN, tuple(_run(result)))
     if result.source is not None and result.source.notes:
         yield Section("Choices made by the command", tuple(result.source.notes), technical=True)
 
@@ -118,7 +122,18 @@ def payments(payout: Payout, group: str = "provider") -> Section:
 
 
 def values(valuation: Valuation, group: str, confidence: float, title: str = "") -> Section:
-    """Return the shares and values of the groups, from the largest to the smallest."""
+    """Return the shares and values of the groups, from the largest to the smallest.
+
+    Args:
+        valuation: The values of the groups.
+        group: What the groups are called: the name of their column.
+        confidence: Confidence level of the intervals.
+        title: The section's title. Default: that of values and shares.
+
+    Returns:
+        The section, without shares if there is nothing to share.
+
+    """
     has_shares = bool(np.all(valuation.total > 0))
     rows = []
     for row in records(largest_first(valuation.to_frame(confidence))):

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.data import Data, take_rows
+from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.outputs import Output, worth_of_nothing
 from fgsv.utilities.scores import Predictions, class_weights
 
@@ -19,13 +20,20 @@ class FoldsError(ValueError):
     """A score cannot be computed without each fold of the test rows."""
 
 
-def read_folds(folds: Any, n_test: int) -> Ints:
-    """Return (t,): the fold of each test row, numbered from 0."""
+def read_folds(folds: Any, data: Data) -> Ints:
+    """Return (t,): the fold of each test row, numbered from 0; of a number of them, random ones.
+
+    The key of these is a hash of all test rows, so the same test rows have the same folds in every run.
+    """
+    n_test = len(data.y_test)
+    if isinstance(folds, int) and 2 <= folds <= n_test:
+        key = fingerprint(data.X_test, data.y_test) or "0"
+        return np.random.default_rng(int(key, 16)).permutation(n_test) % folds
     numbers = np.asarray(folds)
     if numbers.shape != (n_test,) or numbers.dtype.kind not in "iu":
         raise ValueError(
-            f"folds must have a whole number for each of the {n_test} test rows, got {numbers.dtype} of shape "
-            f"{numbers.shape}"
+            f"folds must be how many there are, from 2 to {n_test}, or have a whole number for each of the {n_test} "
+            f"test rows; got {folds!r:.100}"
         )
     n_folds = int(numbers.max()) + 1
     if n_folds < 2 or not np.array_equal(np.unique(numbers), np.arange(n_folds)):

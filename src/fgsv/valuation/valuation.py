@@ -85,10 +85,19 @@ class Valuation:
 
     @classmethod
     def of(cls, estimate: Estimate, partition: Partition, *, game: Game, ends: Floats, **record: Any) -> Valuation:
-        """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q).
+        """Return the valuation of a partition from an estimate.
 
-        Of games with folds of the test rows, the estimate has these as differences from the score (`as_differences`).
-        `record` are the fields that say how it was made.
+        Args:
+            estimate: Of a game with folds of the test rows, it has these as differences from the score
+                (`as_differences`).
+            partition: The groups.
+            game: The game that was valued.
+            ends: (2, q) U(0) and U(N).
+            record: The fields that say how it was made.
+
+        Returns:
+            The valuation, whose error of the test rows is known if the game has folds.
+
         """
         estimate, ends, test_rows = _without_folds(estimate, ends, game)
         outputs = game.outputs
@@ -205,8 +214,10 @@ class Valuation:
     @property
     def group_deviations(self) -> Floats | None:
         """(R, K, q): the variance of any weighted sum of groups is the sum over R of its squares; None if unknown."""
-        if self.deviations is None or self.player_values is None:
+        if self.deviations is None:
             return None
+        if self.estimate.of_groups:
+            return self.deviations.astype(float)
         return np.stack([self.partition.sums(each.astype(float)) for each in self.deviations])
 
     def interval(self, confidence: float = 0.95) -> Floats:

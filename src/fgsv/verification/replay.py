@@ -18,7 +18,7 @@ from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.methods.steady import Steady
 from fgsv.running.run import with_estimator
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.valuation import Reason, RunSettings, Valuation
 
 
@@ -45,6 +45,10 @@ class Records:
     def values(self) -> Floats:
         """(N, q), in the same order."""
         return np.concatenate(self._values)
+
+    def masks(self, n_players: int) -> Masks:
+        """Return (N, n) the coalitions."""
+        return coalitions_of(n_players, self._rows).masks()
 
     def row(self, number: int) -> bytes:
         """Return a coalition, packed."""
