@@ -2,7 +2,7 @@
 
 Coverage games: facts stand in sentences, each mention is worth less than the one before, and a few facts hold most of
 the worth. Players are eight documents, or 10 to 60 sentences of them. `--attacks` prints what publishers can try, and
-`--gpu` measures answers a second.
+`--gpu` measures answers a second. `--pooled` and `--months` are about answers that are added up.
 """
 
 from __future__ import annotations
@@ -153,9 +153,31 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks answers", description=__doc__)
     parser.add_argument("--players", type=int, nargs="+", default=list(SIZES), help="numbers of players")
-    parser.add_argument("--games", type=int, default=50, help="games of each number of players")
+    parser.add_argument("--games", type=int, default=40, help="games of each number of players")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--attacks", action="store_true", help="what publishers can try, instead")
+    parser.add_argument("--gpu", action="store_true", help="time answers a second on a GPU instead")
+    parser.add_argument("--small", action="store_true", help="with --gpu: a tiny model, on a CPU")
+    parser.add_argument("--answers", type=int, default=20, help="with --gpu: answers that are timed")
+    parser.add_argument("--pooled", action="store_true", help="bias of shares that are added up over 1,000 answers")
+    parser.add_argument("--months", action="store_true", help="intervals of the royalties of 500 months")
     read = parser.parse_args()
+    if read.pooled or read.months:
+        from benchmarks.answers_months import months, pooled
+
+        print((pooled if read.pooled else months)(read.jobs).round(4).to_string(index=False))
+        return
+    if read.attacks:
+        from benchmarks.answer_attacks import table as attacks
+
+        print("points that an attack adds to the attacker's share, on average; and the most that it moved another's")
+        print(attacks().round(2).to_string(index=False))
+        return
+    if read.gpu:
+        from benchmarks.answer_speed import measured
+
+        print(measured(read.small, read.answers).round(4).to_string(index=False))
+        return
     frame = table(tuple(read.players), read.games, read.jobs)
     for what in ("of_players", "of_publishers"):
         shown = frame.pivot(index=["players", "evaluations"], columns="rule", values=what)[list(RULES)]

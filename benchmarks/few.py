@@ -1,8 +1,8 @@
 """Errors of player values with few evaluations beside those before and the best peer's, coverage, and time.
 
-`python -m benchmarks few` runs the default method on games by name, `--unbiased` with values that are corrected.
-Errors of the default method before this one are in `few_before.json`; the best peer of each cell is read from
-`few_peers.json`, which `python -m benchmarks peers` makes. `--markdown` prints the tables of earlier runs.
+`python -m benchmarks few` runs the default method on games by name. A cell is kept once all its runs are done, and a
+later call goes on with those that are missing. Errors of the default method before this one are in
+`few_before.json`; the best peer of each cell is read from `few_peers.json`, which `python -m benchmarks peers` makes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import time
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from benchmarks.few_table import (
     verdict,
     write,
 )
-from experiments.repeats import read_method, run_all
+from experiments.repeats import each_of, read_method
 
 BUDGETS = (64, 128, 256, 512, 1024, 2048)
 OF_FEW_PLAYERS = (16, 32)
@@ -93,21 +94,24 @@ def measure(task: Task) -> Outcome:
     )
 
 
-def cell(game: str, budget: int, runs: int, estimator: str, jobs: int) -> dict[str, Any]:
+def runs_of(budget: int, runs: int) -> int:
+    """Return how many runs a cell has: long ones differ less, and take long."""
+    return runs if budget <= BUDGETS[-1] else max(2, runs // 5)
+
+
+def row(game: str, budget: int, estimator: str, found: list[Outcome]) -> dict[str, Any]:
     """Return the row of one game and budget."""
-    tasks = [Task(game, budget, seed, estimator) for seed in range(runs)]
-    found = run_all(measure, tasks, jobs=jobs, label=f"{game}, {budget}")
     return {
         "game": game,
         "n": len(load(game)[1]),
         "budget": budget,
-        "runs": runs,
+        "runs": len(found),
         **summary([each.square for each in found]),
         "players": float(np.mean([each.players for each in found])),
         "groups": float(np.mean([each.groups for each in found])),
         "width": float(f"{np.mean([each.width for each in found]):.4g}"),
         "unspent": max(each.unspent for each in found),
-        "ms": float(np.mean([each.milliseconds for each in found])),
+        "ms": round(float(np.mean([each.milliseconds for each in found])), 3),
         "estimator": estimator,
     }
 
@@ -125,30 +129,46 @@ def main() -> None:
     parser = argparse.ArgumentParser("few", description=__doc__)
     parser.add_argument("--games", nargs="+", default=list(GAMES))
     parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS), help="5000 and 20000, for example")
-    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=30, help="of a cell; a fifth of them beyond 2,048 evaluations")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--unbiased", action="store_true", help="measure values that are corrected")
+    parser.add_argument(
+        "--estimator", default=DEFAULT, help=f"with options, such as {UNBIASED!r} (default: %(default)s)"
+    )
+    parser.add_argument("--out", type=Path, default=OURS, help="where cells are kept (default: %(default)s)")
     parser.add_argument("--peers", type=Path, default=PEERS, help="what `python -m benchmarks peers` measured")
     parser.add_argument("--markdown", action="store_true", help="print the tables of earlier runs, and run nothing")
-    arguments = parser.parse_args()
-    before, peers = read(BEFORE), read(arguments.peers)
-    if arguments.markdown:
-        kept = sorted(read(OURS), key=lambda each: (GAMES.index(each["game"]), each["budget"]))
+    asked = parser.parse_args()
+    before, peers = read(BEFORE), read(asked.peers)
+    if asked.markdown:
+        kept = sorted(read(asked.out), key=lambda each: (GAMES.index(each["game"]), each["budget"]))
         by_name = {name: [each for each in kept if each["estimator"] == name] for name in (DEFAULT, UNBIASED)}
         pairs = {name: [pair(each, peers) for each in some] for name, some in by_name.items()}
         print(markdown(pairs[DEFAULT], pairs[UNBIASED], before), end="\n\n")
         for name, some in by_name.items():
-            print(f"{name}\n")
-            show(some, before, peers)
+            if some:
+                print(f"{name}\n")
+                show(some, before, peers)
         return
-    rows: list[dict[str, Any]] = []
-    estimator = UNBIASED if arguments.unbiased else DEFAULT
-    players = {game: len(load(game)[1]) for game in arguments.games}  # a name that is unknown is found here
-    for game, n in players.items():
-        for budget in (each for each in (*OF_FEW_PLAYERS[: 2 * (n <= 8)], *arguments.budgets) if each < 2**n):
-            rows.append(cell(game, budget, arguments.runs, estimator, arguments.jobs))
-            write([*(each for each in read(OURS) if not same_cell(each, rows[-1])), rows[-1]], OURS)
-            best = pair(rows[-1], peers)
-            line = rows[-1] | {"over before": over(rows[-1], before), "best peer": best.peer, "over it": str(best)}
-            print(pd.DataFrame([line]).to_string(index=False, header=len(rows) == 1), flush=True)
+    players = {game: len(load(game)[1]) for game in asked.games}  # a name that is unknown is found here
+    cells = [
+        {"game": game, "budget": budget, "estimator": asked.estimator, "runs": runs_of(budget, asked.runs)}
+        for game, n in players.items()
+        for budget in (*OF_FEW_PLAYERS[: 2 * (n <= 8)], *asked.budgets)
+        if (n + 2 if asked.estimator == UNBIASED else 0) <= budget < 2**n
+    ]
+    cells.sort(key=lambda each: -each["budget"])  # the longest runs first
+    kept = [each for each in read(asked.out) if any(same_cell(each, other) for other in cells)]
+    rows = [each for each in kept if any(same_cell(each, other) and each["runs"] >= other["runs"] for other in cells)]
+    missing = [each for each in cells if not any(same_cell(each, other) for other in rows)]
+    tasks = [
+        Task(each["game"], each["budget"], seed, asked.estimator) for each in missing for seed in range(each["runs"])
+    ]
+    found = each_of(measure, tasks, jobs=asked.jobs, label=f"few, {asked.estimator}")
+    for cell in missing:
+        new = row(cell["game"], cell["budget"], asked.estimator, list(islice(found, cell["runs"])))
+        write([*(each for each in read(asked.out) if not same_cell(each, new)), new], asked.out)
+        best = pair(new, peers)
+        line = new | {"over before": over(new, before), "best peer": best.peer, "over it": str(best)}
+        print(pd.DataFrame([line]).to_string(index=False, header=cell is missing[0]), flush=True)
+        rows.append(new)
     show(rows, before, peers)

@@ -31,7 +31,7 @@ TABLES = (
     "coverage8b",
     "coverage8c",
 )
-LARGER = ("sou40", "sou64", "diabetes")
+LARGER = ("sou40", "sou64", "sou128", "diabetes")
 TRAINED = ("hospitals24", "sellers30", "clinics50")
 """Games of trained models with too many players for a table."""
 GAMES = (*TABLES, *TRAINED, *LARGER)

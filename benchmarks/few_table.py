@@ -149,33 +149,33 @@ def ratio(pair: Pair) -> str:
 
 
 def markdown(pairs: list[Pair], unbiased: list[Pair], before: list[dict[str, Any]]) -> str:
-    """Return the table of the documentation: a line for each pair, beside it the corrected values of its cell."""
-    lines = [
-        "| game | evaluations | before | best peer | its error | gp | over the peer's | unbiased | over the peer's |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    """Return the table of the documentation: a line for each pair, beside it corrected values, if known."""
+    columns = ["game", "evaluations", "before", "best peer", "its error", "gp", "over the peer's"]
+    columns += ["unbiased", "over the peer's"] * bool(unbiased)
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     beside = {(each.game, each.budget): each for each in unbiased}
     for each in pairs:
         known = best_of(before, each.game, each.budget)
         first = f"{known['error']:.3g}" if known else "–"
         theirs = f"{each.peer} | {each.theirs:.3g}" if each.peer else "– | –"
-        other = beside.get((each.game, each.budget))
-        corrected = f"{other.ours:.3g} | {ratio(other)}" if other else "– | –"
-        cells = first, theirs, f"{each.ours:.3g}", ratio(each), corrected
-        lines.append(f"| {each.game} | {each.budget:,} | {' | '.join(cells)} |")
+        cells = [each.game, f"{each.budget:,}", first, theirs, f"{each.ours:.3g}", ratio(each)]
+        if unbiased:
+            other = beside.get((each.game, each.budget))
+            cells.append(f"{other.ours:.3g} | {ratio(other)}" if other else "– | –")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def summaries(ours: list[dict[str, Any]], before: list[dict[str, Any]]) -> str:
     """Return a table in Markdown: for each budget errors and widths over those before, coverage and time."""
     lines = [
-        "| evaluations | games | over before | worst | players held | lowest | groups held | width | ms |",
+        "| evaluations | games | over before | worst | players held | lowest | groups held | width | ms (most) |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for budget in sorted({each["budget"] for each in ours}):
         some = [each for each in ours if each["budget"] == budget]
         errors, widths = ([(over(each, before, what), each["game"]) for each in some] for what in ("error", "width"))
-        lowest = min(some, key=lambda each: each["players"])
+        lowest, slowest = min(some, key=lambda each: each["players"]), max(some, key=lambda each: each["ms"])
         cells = [
             str(len(some)),
             _mean_known(errors),
@@ -184,7 +184,7 @@ def summaries(ours: list[dict[str, Any]], before: list[dict[str, Any]]) -> str:
             f"{lowest['players']:.1%} {lowest['game']}",
             f"{np.mean([each['groups'] for each in some]):.1%}",
             _mean_known(widths),
-            f"{np.mean([each['ms'] for each in some]):.1f}",
+            f"{np.mean([each['ms'] for each in some]):.1f} ({slowest['ms']:.1f} {slowest['game']})",
         ]
         lines.append(f"| {budget:,} | {' | '.join(cells)} |")
     return "\n".join(lines)

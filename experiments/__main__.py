@@ -15,6 +15,7 @@ EXPERIMENTS = {
     "published": "Figure 3 again, from the utilities that the paper's authors published",
     "diabetes": "Figure 4: groups of patients, under seven groupings",
     "federated": "not in the paper: what ten hospitals contribute to a federated run",
+    "answers": "not in the paper: whose sentences the answers of a small model rest on",
     "code": "not in the paper: whose code a small language model learns from",
 }
 

@@ -13,7 +13,7 @@ from oracles import Binomial
 
 import fgsv
 from fgsv.coalitions import Coalitions
-from fgsv.evaluation import worker_process
+from fgsv.evaluation import batch
 from fgsv.methods import Draws
 from fgsv.testing import check_backend, check_game, check_method, check_semivalue
 from fgsv.valuation import Estimate
@@ -95,7 +95,7 @@ def test_a_broken_game_is_told(words, game):
 def test_a_game_that_is_another_in_other_processes_is_told():
     with pytest.raises(AssertionError, match="in other processes, U is"):
         check_game(Elsewhere(process=os.getpid()))
-    with pytest.raises(AssertionError, match="in another process"):
+    with pytest.raises(AssertionError, match="its fingerprint is another one in other processes"):
         check_game(Named())
 
 
@@ -125,12 +125,16 @@ class Unnormed:
         return np.zeros(n_players)
 
 
+@pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "beta(0.5, 3)", "beta(16, 1)", Binomial(0.3)], ids=str)
+def test_semivalues_pass(semivalue):
+    check_semivalue(semivalue)
+
+
 def test_a_broken_semivalue_is_told():
     with pytest.raises(AssertionError, match="for 2 players are not those for 3"):
         check_semivalue(Inconsistent())
     with pytest.raises(ValueError, match="must sum to 1"):
         check_semivalue(Unnormed())
-    check_semivalue(Binomial(0.3))
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,8 @@ def test_a_broken_method_is_told(fault, words):
 
 def test_a_method_of_ones_own_passes():
     check_method(Permutations(), budget=1000)
+    result = fgsv.value(fgsv.games.Airport([1.0, 2.0, 4.0]), method=Permutations(), budget=100)
+    assert (result.method, result.settings.options) == ("permutations", {"fault": ""})
     with pytest.raises(ValueError, match="needs a budget of at least"):
         check_method(Permutations(), budget=100)
 
@@ -239,11 +245,11 @@ class Forgetful(ThreadingBackend):
     supports_sharedmem = False
 
     def submit(self, func, callback=None):
-        return super().submit(lambda: (worker_process._games.clear(), func())[1], callback)
+        return super().submit(lambda: (batch._games.clear(), func())[1], callback)
 
 
 BACK_ENDS = {
-    "a run has other bits": OtherBits,
+    "other bits than in this process": OtherBits,
     "does not count as on_error says": NoFailures,
     "sent the game more than once": Forgetful,
 }

@@ -1,7 +1,9 @@
 """Answers, their files and their pieces."""
 
 import json
+from dataclasses import fields
 from decimal import Decimal
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -94,6 +96,18 @@ def test_bad_lines_are_named_or_left_out(tmp_path, line, error):
     assert [each.startswith(error) for each in read.left_out] == [True]
 
 
+def test_the_schema_and_the_reader_agree(tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((files("fgsv.report") / "schemas" / "answers.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    assert set(schema["properties"]) == {field.name for field in fields(Answer)}
+    assert set(schema["properties"]["passages"]["items"]["properties"]) == {field.name for field in fields(Passage)}
+    assert valid(GOOD | {"id": "x", "fee": "0.002"})
+    documents = [each for each, _ in BAD if isinstance(each, dict) and "id" not in each and "fee" not in each]
+    assert not any(map(valid, documents))
+
+
 def test_bytes_that_are_no_text_are_named(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_bytes(json.dumps(GOOD).encode() + b'\n{"query": "\xff"}\n')
@@ -117,6 +131,15 @@ def test_equal_and_nearly_equal_pieces_are_one_player():
     shared = Pieces.of(answer)
     assert [place.player for place in shared.places] == [0, 0, 0, 1]
     assert np.allclose(shared.partition.owners, [[1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 0, 1]])
+
+
+def test_who_repeats_a_sentence_changes_nothing():
+    repeated = Passage(NORTH.text + " It was cold. IT WAS COLD!", "North")
+    first, second = (
+        value(Answer("When?", "It was cold on Monday.", [each, SOUTH]), says) for each in (NORTH, repeated)
+    )
+    assert (first.values == second.values).all()
+    assert (first.player_values == second.player_values).all()
 
 
 def test_the_first_registered_owns_what_others_repeat():

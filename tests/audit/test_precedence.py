@@ -14,7 +14,7 @@ from fgsv.audit import AuditPlan, audit_table, find_copies, find_passages, table
 from fgsv.data.players import ranks_of
 from fgsv.data.reading import TableError, TableFile
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.game import as_game
 
 PAIRS = ["provider", "other", "exact", "near"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fgsv
-from benchmarks import accuracy, coverage, few, peers, problems, scale, seeds, stops
+from benchmarks import accuracy, coverage, few, few_table, peers, problems, scale, seeds, stops
 from fgsv.coalitions import Coalitions
 
 pytestmark = pytest.mark.slow
@@ -29,9 +29,30 @@ def test_a_benchmark_refuses_before_its_first_run(monkeypatch, tmp_path, module,
     """Not after an hour of the games before it, and no option is dropped in silence."""
     monkeypatch.setattr("benchmarks.few_games.CACHE", tmp_path / "truth")
     monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
-    monkeypatch.setattr(module, "run_all", lambda *given, **options: pytest.fail("it has begun"))
+    begins = "each_of" if module is few else "run_all"
+    monkeypatch.setattr(module, begins, lambda *given, **options: pytest.fail("it has begun"))
     with pytest.raises((ValueError, SystemExit)):
         module.main()
+
+
+def test_few_goes_on_with_the_cells_that_are_missing(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(few, "measure", lambda task: asked.append(task) or few.Outcome(0.04, 0.9, 1.0, 0.5, 0, 0.3))
+    monkeypatch.setattr("benchmarks.few_games.CACHE", tmp_path / "truth")
+    for games, runs, new in ((["tiny8"], "2", 6), (["tiny8", "gloves10"], "2", 2), (["gloves10"], "3", 3)):
+        monkeypatch.setattr(sys, "argv", ["few", "--jobs", "1", "--runs", runs, "--games", *games, "--budgets", "64"])
+        few.main()
+        assert len(asked) == new
+        asked.clear()
+    cells = few_table.read(few_table.OURS)
+    assert {(each["game"], each["budget"]): each["runs"] for each in cells} == {
+        ("tiny8", 16): 2,
+        ("tiny8", 32): 2,
+        ("tiny8", 64): 2,
+        ("gloves10", 64): 3,
+    }
+    assert all((each["error"], each["relative"]) == (0.2, 0.0) for each in cells)
 
 
 def test_a_small_run_does_not_replace_the_tables_of_a_full_one(tmp_path, monkeypatch):

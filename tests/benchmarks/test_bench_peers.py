@@ -118,11 +118,11 @@ def test_summaries_are_over_the_games_that_are_known():
     ]
     before[0]["width"] = 3.0
     rows = [
-        cell("gp", [1.0, 1.0]) | {"game": game, "players": held, "groups": 1.0, "width": 1.5, "ms": 0.4}
-        for game, held in (("a", 0.9), ("b", 1.0), ("c", 0.95), ("d", 0.95))
+        cell("gp", [1.0, 1.0]) | {"game": game, "players": held, "groups": 1.0, "width": 1.5, "ms": ms}
+        for game, held, ms in (("a", 0.9, 0.2), ("b", 1.0, 0.4), ("c", 0.95, 0.6), ("d", 0.95, 0.4))
     ]
     assert few_table.summaries(rows, before).splitlines()[2:] == [
-        "| 64 | 4 | 0.71 | 1.00 b | 95.0% | 90.0% a | 100.0% | 0.50 | 0.4 |"
+        "| 64 | 4 | 0.71 | 1.00 b | 95.0% | 90.0% a | 100.0% | 0.50 | 0.4 (0.6 c) |"
     ]
     assert np.isnan(few_table.over(rows[3], before))
 

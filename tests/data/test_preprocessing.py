@@ -12,6 +12,7 @@ from sklearn.base import clone
 import fgsv
 from fgsv.data.preprocessing import Fitted, ToDays, recognise_columns, transformer
 from fgsv.data.reading import TableError
+from fgsv.files import decode
 
 
 def mixed():
@@ -85,7 +86,7 @@ def test_the_order_of_day_and_month_is_that_of_the_column(written):
     assert ("seen (day/month/year)" in columns.describe()) == (written == "%d/%m/%Y")
     expected = dates.to_frame("seen")
     oracle = Fitted.to(expected, recognise_columns(expected)).transform(expected)
-    fitted = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
+    fitted = decode(Fitted, json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
     np.testing.assert_allclose(fitted.transform(frame), oracle)
     np.testing.assert_allclose(transformer(columns).fit_transform(frame), oracle)
     np.testing.assert_allclose(fitted.transform(frame[:5]), oracle[:5])  # 4/1/2025 alone would be in April
@@ -104,7 +105,7 @@ def test_saved_preprocessing_gives_the_same_bits():
     frame.loc[::7, "age"] = None
     columns = recognise_columns(frame)
     by_sklearn = transformer(columns).fit(frame)
-    saved = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
+    saved = decode(Fitted, json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
     unseen = frame.assign(kind="new", town="nowhere", seen="not a date", age=None)
     for each in (frame, unseen, frame[:1]):
         np.testing.assert_array_equal(saved.transform(each), by_sklearn.transform(each))
@@ -128,7 +129,7 @@ def test_the_day_and_the_month_are_told_apart_by_the_column(written, expected):
     columns = recognise_columns(frame)
     truth = (pd.to_datetime(pd.Series(expected), format="mixed") - pd.Timestamp(0)) / pd.Timedelta(days=1)
     np.testing.assert_allclose(ToDays(columns.day_first).transform(frame)[:, 0], truth)
-    fitted = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
+    fitted = decode(Fitted, json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
     np.testing.assert_array_equal(fitted.transform(frame[:1]), fitted.transform(frame)[:1])
     np.testing.assert_array_equal(fitted.transform(frame), transformer(columns).fit(frame).transform(frame))
     assert ("(day/month/year)" in columns.describe()) == ("13/02/2024" in written)

@@ -14,7 +14,7 @@ import pytest
 from fgsv.cli import main
 from fgsv.cli.command_line import ended_as_interrupted
 from fgsv.pipeline import write_result
-from fgsv.pipeline.folder import _file_names, folder_of_run
+from fgsv.pipeline.folder import file_names, folder_of_run
 from fgsv.results import Result
 from fgsv.signals import held_interrupts
 
@@ -157,7 +157,7 @@ def test_columns_whose_files_would_collide_are_kept_apart(fgsv_command, train, t
     assert len({stem.casefold() for stem in stems}) == 4
     assert len(Result.load(out / "valuation-a_b-3.json").valuation.names) == 4
     assert len(Result.load(out / "valuation-A_B-2.json").valuation.names) == 2
-    assert len(set(_file_names(["é", "e\u0301", "É", "é-2"]).values())) == 4
+    assert len(set(file_names(["é", "e\u0301", "É", "é-2"]).values())) == 4
 
 
 def test_a_link_planted_where_a_file_is_written_is_not_followed(fgsv_command, train, tmp_path):

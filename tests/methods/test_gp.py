@@ -58,6 +58,18 @@ def test_errors_fall_and_intervals_hold(name):
     assert np.mean(held) > 0.85
 
 
+def test_intervals_hold_for_groups_whose_players_differ_from_others_in_common():
+    """Predictions shrink all differences between players in common, so errors within such groups add up.
+
+    Without the deviation that says so, 53% of these intervals hold.
+    """
+    game, groups = SumOfUnanimity(64), np.arange(64) % 4
+    truth = np.bincount(groups, game.shapley)
+    runs = [fgsv.value(slow(game), groups, budget=budget, seed=seed) for seed in range(8) for budget in (64, 128)]
+    held = [np.abs(run.values - truth) <= run.half_width() for run in runs]
+    assert np.mean(held) >= 0.8
+
+
 @pytest.mark.parametrize("semivalue", ["banzhaf", "beta(4, 1)"])
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_semivalues(semivalue, unbiased):
@@ -107,28 +119,6 @@ def test_odd_games(game, unbiased):
         away = np.abs(result.values - truth)
         assert np.mean(away <= result.half_width(0.99) + 1e-12 * np.abs(truth).max()) > 0.8
         assert np.isfinite(result.stderr).all()
-
-
-@pytest.mark.parametrize("learn", ["kernel", "players", "sizes"])
-def test_a_longer_run_continues_a_shorter_one(learn):
-    game = SumOfUnanimity(24)
-    asked = {}
-    for budget in (50, 100, 333, 500):
-        recorded, asked[budget] = recording(game, 24)
-        fgsv.value(recorded, budget=budget, learn=learn)
-        assert asked[budget][:50] == asked[50][:50] or learn != "kernel"
-    alone = {run.n_evaluations: run for run in fgsv.iterate(slow(game), budget=400, learn=learn)}
-    for n in list(alone)[1::4]:
-        again = fgsv.value(slow(game), budget=n, learn=learn)
-        np.testing.assert_array_equal(again.values, alone[n].values)
-        np.testing.assert_array_equal(again.stderr, alone[n].stderr)
-
-
-def test_draws_and_values_do_not_look_at_the_groups():
-    (one, first), (two, second) = recording(SumOfUnanimity(18), 18), recording(SumOfUnanimity(18), 18)
-    by_two, by_six = fgsv.value(one, np.arange(18) % 2, budget=150), fgsv.value(two, np.arange(18) % 6, budget=150)
-    assert first == second
-    np.testing.assert_array_equal(by_two.player_values, by_six.player_values)
 
 
 @pytest.mark.parametrize("learn", ["kernel", "players"])

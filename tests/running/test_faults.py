@@ -132,21 +132,6 @@ def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, indepen
     assert place in result.failures.first
 
 
-def test_a_worker_that_dies_once_is_replaced(tmp_path):
-    class Once(Bad):
-        def die(self, values, bad):
-            if not (tmp_path / "died").exists():
-                (tmp_path / "died").touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return values
-
-    result = fgsv.value(Once("die"), budget=BUDGET, batch_size=BATCH, n_jobs=2)
-    assert (tmp_path / "died").exists()
-    undisturbed = fgsv.value(Once("die"), budget=BUDGET, batch_size=BATCH)
-    np.testing.assert_array_equal(result.values, undisturbed.values)
-    assert result.failures is None
-
-
 def test_a_batch_that_kills_is_tried_three_times(tmp_path):
     class Logged(Bad):
         def die(self, values, bad):

@@ -12,7 +12,7 @@ import fgsv
 from fgsv.audit import shell_companies
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.views import by_groups, weighted
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger

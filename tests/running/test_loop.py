@@ -9,23 +9,9 @@ from oracles import Binomial
 from scipy.special import comb
 
 import fgsv
-from fgsv.coalitions import Coalitions
 from fgsv.games import Airport, SumOfUnanimity
-from fgsv.methods import Draws
 from fgsv.running.stopping import MaxSeconds
-from fgsv.valuation import End, Estimate, Reason
-
-
-@pytest.mark.parametrize("method", fgsv.METHODS)
-def test_a_list_of_rounds_keeps_the_state_of_each(method):
-    game, labels = SumOfUnanimity(16), np.arange(16) % 4
-    options = {"method": method, "seed": 2, "budget": 200 if method == "gp" else 1500}
-    kept = list(fgsv.iterate(game, labels, **options))
-    assert len(kept) > 2
-    seen = [(each.n_evaluations, each.values.tobytes(), each.stderr.tobytes()) for each in kept]
-    one_by_one = fgsv.iterate(game, labels, **options)
-    assert seen == [(each.n_evaluations, each.values.tobytes(), each.stderr.tobytes()) for each in one_by_one]
-    assert len({values for _, values, _ in seen}) > len(kept) / 2
+from fgsv.valuation import End, Reason
 
 
 def test_every_round_of_a_sample_that_ends_in_enumeration_keeps_its_state():
@@ -104,56 +90,6 @@ def test_a_rule_that_is_no_rule_is_refused_before_work_is_spent(stop):
 
     with pytest.raises(TypeError, match="stop must be one or more callables"):
         fgsv.value(fgsv.Game(game, 5), stop=stop)
-
-
-@dataclass(frozen=True)
-class Marginals:
-    """Plain Monte Carlo: the marginal contributions along random orders."""
-
-    orders_per_round: int = 50
-
-    name: ClassVar[str] = "marginals"
-
-    def least(self, task):
-        return 2 + self.orders_per_round * (task.n_players - 1)
-
-    def start(self, problem):
-        return _Marginals(self, problem)
-
-
-@dataclass
-class _Marginals:
-    settings: Marginals
-    problem: object
-    total: float = 0.0
-    count: int = 0
-
-    def draw(self, rng):
-        n = self.problem.n_players
-        orders = np.stack([rng.permutation(n) for _ in range(self.settings.orders_per_round)])
-        masks = np.argsort(orders, axis=1)[:, None, :] <= np.arange(n - 1)[None, :, None]
-        return Draws(Coalitions.from_masks(masks.reshape(-1, n)), orders)
-
-    def update(self, draws, values):
-        orders, n = draws.plan, self.problem.n_players
-        empty, full = (np.full((len(orders), 1), end[0]) for end in self.problem.ends)
-        along = np.concatenate([empty, values.reshape(len(orders), n - 1), full], axis=1)
-        marginals = np.empty((len(orders), n))
-        np.put_along_axis(marginals, orders, np.diff(along, axis=1), axis=1)
-        self.total = self.total + marginals.sum(axis=0)
-        self.count += len(orders)
-
-    def estimate(self):
-        return Estimate((self.total / self.count)[:, None], efficient=True)
-
-
-def test_a_method_of_ones_own_plugs_in(tmp_path):
-    game = Airport([1.0, 2.0, 4.0, 7.0])
-    result = fgsv.value(game, ["a", "a", "b", "b"], method=Marginals(), budget=6000)
-    assert (result.method, result.settings.options) == ("marginals", {"orders_per_round": 50})
-    np.testing.assert_allclose(result.player_values, game.shapley, atol=0.1)
-    with pytest.raises(ValueError, match="at least 152"):
-        fgsv.value(game, method=Marginals(), budget=100)
 
 
 def test_a_semivalue_of_ones_own_plugs_in(random_game):

@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 
 import fgsv
 from fgsv.coalitions import Coalitions
+from fgsv.testing import check_game
 from fgsv.utilities import row_sets
 from fgsv.utilities.batched import neighbours
 from fgsv.utilities.data import Given, Kind, read
@@ -106,8 +107,8 @@ def test_lists_masks_and_chunks_give_the_same(model, converged, n_classes, monke
     data = make_data(n_classes)
     masks = all_sizes(len(data[1]), np.random.default_rng(2))
     game = fgsv.utility(model, *data)
+    check_game(game, n_jobs=1)
     whole = game(masks)
-    np.testing.assert_allclose(game.evaluate_lists(Coalitions.from_masks(masks)), whole, atol=1e-12)
     monkeypatch.setattr(row_sets, "CHUNK_BYTES", 10_000)
     np.testing.assert_allclose(game(masks), whole, atol=1e-8)
 

@@ -24,6 +24,7 @@ import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import attempt
 from fgsv.game import CoalitionError, GameError, as_game
+from fgsv.testing import check_game
 from fgsv.utilities.fingerprint import row_digests
 
 
@@ -254,12 +255,18 @@ def test_fingerprint_is_that_of_the_content():
     assert of(seed=1) == here
 
 
-def test_a_utility_is_a_game_and_travels():
-    X, y, X_test, y_test = make_data()
-    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test)
-    masks = random_masks(40)
-    assert as_game(game).fingerprint == game.fingerprint
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(game))(masks), game(masks))
+@pytest.mark.parametrize(
+    ("model", "n_jobs", "options"),
+    [
+        (LogisticRegression(), 2, {}),
+        (DecisionTreeClassifier(random_state=0), 1, {}),
+        (LogisticRegression(), 1, {"units": np.arange(40) // 4, "scoring": ["accuracy", "neg_log_loss"]}),
+        (RandomForestClassifier(3), 1, {"training_seeds": "fresh"}),
+    ],
+    ids=["batched", "one by one", "units", "fresh seeds"],
+)
+def test_a_utility_is_a_game(model, n_jobs, options):
+    check_game(fgsv.utility(model, *make_data(), **options), n_jobs=n_jobs)
 
 
 def test_a_failing_fit_names_the_coalition():

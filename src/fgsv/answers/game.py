@@ -110,20 +110,20 @@ class Likelihood:
     before: list[int]
     after: list[int]
     ids: list[Ids]
-    """The tokens of each place."""
+    """The tokens of each player."""
     answer: list[int]
 
     @classmethod
     def of(cls, pieces: Pieces, scorer: Scorer, target: str, prompt: Prompt) -> Likelihood:
         """Turn texts into tokens, each text for itself: the tokens of a piece are the same in every coalition."""
         given = pieces.answer
-        pieces_read = [place for place in pieces.places if place.ids is None]
-        texts = [*prompt.around(given.query), given.text, *(place.text + "\n" for place in pieces_read)]
-        names = ["the query", "the query", "the answer", *(f"passage {place.passage + 1}" for place in pieces_read)]
+        cut = [place for place in pieces.first if place.ids is None]
+        texts = [*prompt.around(given.query), given.text, *(place.text + "\n" for place in cut)]
+        names = ["the query", "the query", "the answer", *(f"passage {place.passage + 1}" for place in cut)]
         start = scorer.reader.start
         before, after, answer, *read = (ids.tolist() for ids in scorer.reader.tokens(texts, names))
         of_texts = iter(read)
-        ids: list[Ids] = [next(of_texts) if place.ids is None else place.ids for place in pieces.places]
+        ids: list[Ids] = [next(of_texts) if place.ids is None else place.ids for place in pieces.first]
         if not answer:
             raise ValueError("the answer has no tokens")
         length = len(start) + len(before) + sum(map(len, ids)) + len(after) + len(answer)
@@ -141,7 +141,7 @@ class Likelihood:
 
     def prompt(self, mask: NDArray[np.bool_]) -> list[int]:
         """Return the prompt of a coalition."""
-        inside = (ids for place, ids in zip(self.pieces.places, self.ids, strict=True) if mask[place.player])
+        inside = (ids for ids, here in zip(self.ids, mask, strict=True) if here)
         return [*self.before, *chain.from_iterable(inside), *self.after]
 
     def __call__(self, masks: Masks) -> Floats:

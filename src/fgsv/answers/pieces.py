@@ -58,7 +58,7 @@ def sentences(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Place:
-    """A piece where it stands in the prompt."""
+    """A piece where it stands in its passage."""
 
     passage: int
     player: int
@@ -77,14 +77,15 @@ class Pieces:
     >>> pieces.texts, pieces.partition.owners.tolist()
     (('It rained.', 'It was cold.'), [[0.5, 0.5], [1.0, 0.0]])
 
-    Equal and nearly equal pieces are one player, which is in all its places or in none.
+    Equal and nearly equal pieces are one player. It stands in a prompt once, in its first place: nobody gains by
+    repeating it.
     """
 
     answer: Answer
     texts: tuple[str, ...]
-    """The text of each player, as it stands first."""
+    """The text of each player, as it stands first; in the order of the prompt."""
     places: tuple[Place, ...]
-    """In the order of the prompt."""
+    """All places of all players, passage by passage."""
     partition: Partition
     """The publishers of the players, in order of first appearance; players are named by their text."""
     cut: str
@@ -123,8 +124,13 @@ class Pieces:
 
     @property
     def digest(self) -> str:
-        """A hash of the pieces, in their places: a coalition's value depends on the order, too."""
-        return digest_of(json.dumps([[place.player, place.text, place.ids] for place in self.places]))
+        """A hash of the players in their order, on which a coalition's value depends, too."""
+        return digest_of(json.dumps([[place.text, place.ids] for place in self.first]))
+
+    @property
+    def first(self) -> list[Place]:
+        """The first place of each player."""
+        return list({place.player: place for place in reversed(self.places)}.values())[::-1]
 
     @property
     def n_players(self) -> int:
@@ -133,7 +139,7 @@ class Pieces:
 
     def members(self, mask: Sequence[bool]) -> list[str]:
         """Return the texts that a coalition puts into the prompt, in their order."""
-        return [place.text for place in self.places if mask[place.player]]
+        return [text for text, inside in zip(self.texts, mask, strict=True) if inside]
 
 
 def _texts(answer: Answer, cut: str) -> list[Place]:
@@ -168,15 +174,15 @@ def _same(texts: Sequence[str]) -> list[int]:
         if key not in kinds:
             pairs = set(pairwise(words))
             numbers = [word for word in words if not word.isalpha()]
-            near = (k for others, same, k in seen if same == numbers and _shared(pairs, others) >= NEAR)
+            near = (
+                player
+                for others, same, player in seen
+                if same == numbers and len(pairs & others) >= NEAR * max(1, len(pairs | others))
+            )
             kinds[key] = next(near, 1 + max(kinds.values(), default=-1))
             seen.append((pairs, numbers, kinds[key]))
         players.append(kinds[key])
     return players
-
-
-def _shared(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
-    return len(one & other) / max(1, len(one | other))
 
 
 def _owned(answer: Answer, places: Sequence[Place], texts: tuple[str, ...], duplicates: str) -> Partition:

@@ -17,7 +17,7 @@ from fgsv.audit.splits import PARTS, WAYS, Splits
 from fgsv.checks import whole_number
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.views import by_groups, without_folds
 from fgsv.files import decode, encode
 from fgsv.ledger import Ledger

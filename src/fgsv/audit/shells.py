@@ -15,7 +15,7 @@ from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, al
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.views import by_groups
 from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition

@@ -19,7 +19,7 @@ from fgsv.checks import whole_number
 from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.views import by_precedence, of_some, share_differences, weighted, without_folds
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition

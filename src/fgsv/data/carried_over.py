@@ -17,6 +17,7 @@ from fgsv.data.choice import contents_of
 from fgsv.data.inputs import read_all
 from fgsv.data.preprocessing import Fitted
 from fgsv.data.reading import TableError
+from fgsv.files import decode
 from fgsv.ledger.earlier import last_frame
 from fgsv.ledger.kept_rows import PROVIDER, beside
 from fgsv.types import Ints
@@ -62,11 +63,17 @@ class CarriedOver:
                 f"nothing in {path} can be reused: its last run did not value a table, or its model has no "
                 "fingerprint"
             )
-        fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
-        features = tuple(fitted.pop("features"))
-        test_rows = None if rows is None else tuple(rows["rows"])
-        units = json.loads(frame["units"])
-        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows, units, beside(path))
+        fitted = json.loads(frame["preprocessing"])
+        rows = json.loads(frame["choice of test rows"])
+        return cls(
+            fitted=decode(Fitted, fitted),
+            metric=frame["metric"],
+            task=frame["task"],
+            features=tuple(fitted["features"]),
+            test_rows=None if rows is None else tuple(rows["rows"]),
+            units=json.loads(frame["units"]),
+            kept=beside(path),
+        )
 
 
 def row_hashes(rows: pd.DataFrame) -> list[str]:
@@ -86,7 +93,20 @@ def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
 
 
 def kept_rows(carried: CarriedOver, names: Sequence[str], n_missing: int) -> pd.DataFrame:
-    """Return these columns of the test rows beside the ledger of the earlier run, if the table lacks some of them."""
+    """Return the test rows that are kept beside the ledger of the earlier run.
+
+    Args:
+        carried: What is taken from that run: the hashes of its test rows, and where they are kept.
+        names: The columns by which rows are recognised.
+        n_missing: Test rows that the table does not have any more, for the error.
+
+    Returns:
+        These columns, and one with a digest of each row's provider.
+
+    Raises:
+        TableError: There are no such rows, or other ones.
+
+    """
     hashes = carried.test_rows or ()
     if carried.kept is not None and carried.kept.exists():
         frame = read_all(carried.kept).frame
@@ -101,12 +121,13 @@ def kept_rows(carried: CarriedOver, names: Sequence[str], n_missing: int) -> pd.
 
 def check_features(names: Sequence[Any], carried: CarriedOver) -> list[str]:
     """Return notes on feature columns that are new, and raise an error if one of the earlier run is missing."""
-    here, before = set(names), set(carried.features)
+    here = set(names)
     missing = [name for name in carried.features if name not in here]
     if missing:
         raise TableError(
             f"column {missing[0]!r} is no feature here, but was one of the run to start from: nothing can be reused "
             "without it"
         )
+    before = set(carried.features)
     new = [str(name) for name in names if name not in before]
     return [f"not used, because the run to start from did not have it: {', '.join(new)}"] if new else []

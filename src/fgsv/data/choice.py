@@ -117,23 +117,37 @@ def chosen(
 ) -> Choice:
     """Choose test rows by a hash of their content, or whole units by a hash of their name.
 
-    Each row or unit is chosen with probability `fraction`, so its number, and that of each class, is about this
-    fraction. Equal rows are on the same side, so that no test row is also a training row. If most rows equal another
-    (features with few values), equal rows are told apart by their order in the file. `problem` says why a choice
-    cannot be used; the error then names a seed that can.
+    Equal rows are on the same side, so that no test row is also a training row. If most rows equal another (features
+    with few values), equal rows are told apart by their order in the file.
+
+    Args:
+        rows: The columns that are hashed.
+        units: (rows,) the unit of each row; None: rows are chosen by their content.
+        fraction: Probability that a row or unit is chosen: about this part of all, and of each class.
+        seed: The split seed, key of the hash, with at most 64 digits.
+        problem: (rows,) whether each row is a test row -> why these cannot be used, or None.
+        what: What rows are called.
+
+    Raises:
+        TableError: The choice cannot be used, and the error names a seed that gives one that can; or an argument is
+            out of range.
+
     """
     if not 0 < as_number(fraction) < 1:
         raise TableError(f"{option('test_fraction')} must be between 0 and 1, got {fraction}")
     if len(str(seed)) > MOST_DIGITS:
         raise TableError(f"{option('split_seed')} must have at most {MOST_DIGITS} digits, got {len(str(seed))}")
-    how, hashed = "a hash of their content", f"different {what}"
     if units is not None:
-        contents, how, hashed = [str(unit).encode() for unit in units], "a hash of the unit", "units"
+        contents = [str(unit).encode() for unit in units]
+        how = "a hash of the unit"
+        hashed = "units"
     else:
         contents = contents_of(rows)
+        how = "a hash of their content"
+        hashed = f"different {what}"
         if len(set(contents)) < len(contents) / 2:
             contents = [content + b"\0" + str(before).encode() for content, before in numbered(contents)]
-            how = f"{how} and, as most rows equal another, of their order"
+            how += " and, as most rows equal another, of their order"
             hashed = what
 
     def choice(of_seed: int) -> Masks:
@@ -144,15 +158,17 @@ def chosen(
     if found is not None:
         others = range(seed + 1, seed + 1 + min(MOST_SEEDS, MOST_HASHES // len(contents)))
         better = next((other for other in others if problem(choice(other)) is None), None)
-        file, column = option("test", "FILE"), option("test_by", "COLUMN")
-        advice = (
-            f"no {option('split_seed')} up to {others[-1] if others else seed} is better: bring test rows with "
-            f"{file}, or mark them with {column}"
-            if better is None
-            else f"{option('split_seed', better)} chooses other rows and avoids this problem; or choose your own "
+        file = option("test", "FILE")
+        column = option("test_by", "COLUMN")
+        if better is None:
+            raise TableError(
+                f"{found}: no {option('split_seed')} up to {others[-1] if others else seed} is better: bring test "
+                f"rows with {file}, or mark them with {column}"
+            )
+        raise TableError(
+            f"{found}: {option('split_seed', better)} chooses other rows and avoids this problem; or choose your own "
             f"with {file} or {column}"
         )
-        raise TableError(f"{found}: {advice}")
     count = "" if units is None else f" ({units[is_test].nunique()} of {units.nunique()} units)"
     note = f"{int(is_test.sum())} of {len(is_test)} {what}{count} chosen by {how}, split seed {seed}"
     return Choice(is_test, note, contents, fraction, hashed, seed)
@@ -173,7 +189,8 @@ def contents_of(rows: pd.DataFrame) -> list[bytes]:
         for row, cell in zip(np.flatnonzero(text), rows.loc[text, name].astype(str), strict=True):
             words[row].append(f"{name}={cell}")
     numbers[np.isnan(numbers)] = np.nan  # of all NaN the same one
-    content, width = numbers.tobytes(), numbers.itemsize * len(names)  # slices of it: rows of an array are slow
+    content = numbers.tobytes()  # slices of it: rows of an array are slow
+    width = numbers.itemsize * len(names)
     return [content[i * width : (i + 1) * width] + "\0".join(text).encode() for i, text in enumerate(words)]
 
 

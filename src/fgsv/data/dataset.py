@@ -71,9 +71,10 @@ class Dataset(ABC):
 
     def larger_players(self) -> tuple[int, Any, Partition] | None:
         """Return a unit size that makes few players, with their game and partition; None if there is none."""
-        main, partition = next(iter(self.groupings)), self.partition
+        partition = self.partition
         if self.units is not None or partition.n_players <= 2 * FEW_PLAYERS or partition.n_groups > FEW_PLAYERS:
             return None
+        main = next(iter(self.groupings))
         of_main = replace(self.rows, groupings={main: partition}, paid=(main,))
         rows = in_units(of_main, None, FEW_PLAYERS, seed=self.source.split_seed or 0)
         return rows.pieces.size, self.game_of_units(rows.units), rows.partition
@@ -147,11 +148,9 @@ class Dataset(ABC):
         return valuation if self.weights is None else valuation.combined(self.weights)
 
     def __repr__(self) -> str:
-        n_groups, n_players = self.partition.n_groups, self.partition.n_players
+        players = f"{self.partition.n_players:,} players of {self.partition.n_groups:,} groups"
         warnings = (f"warning: {each}" for each in self.warnings)
-        return "\n".join(
-            [f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes, *warnings]
-        )
+        return "\n".join([f"{self.source.file}: {players}", *self.notes, *warnings])
 
 
 def check_dataset(given: object) -> None:

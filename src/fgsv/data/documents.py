@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from fgsv.data.choice import Choice, marked
 from fgsv.data.folders import FILE, PROVIDER
-from fgsv.data.pieces import Pieces, in_units
-from fgsv.data.players import Rows, complete, labels_of, without_training_rows
+from fgsv.data.pieces import in_units
+from fgsv.data.players import Rows, TrainingRows, complete, labels_of, without_training_rows
 from fgsv.data.reading import TableError, TableFile
-from fgsv.data.roles import Roles, SharedUnits
-from fgsv.partition import Partition
-from fgsv.types import Ints, Masks
+from fgsv.data.roles import Roles
+from fgsv.types import Masks
 from fgsv.utilities.language.read_texts import WORD
 from fgsv.words import option
 
@@ -31,45 +30,21 @@ TestText = str | tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
-    """Training documents, test texts and the groupings of the players: all that a game and a valuation need."""
+class Documents(TrainingRows):
+    """Training documents and test texts: all that a game and a valuation need."""
 
     texts: NDArray[Any]
     """(rows,) the training documents, as in the file."""
     names: NDArray[Any]
     """(rows,) what a report calls them: a file, or a row's number."""
-    units: NDArray[Any] | None
-    """(rows,) the unit of each training document; None where each document is a player."""
-    groupings: dict[str, Partition]
-    """Column -> partition of the players; the first is the main one."""
     tests: dict[str, list[TestText]]
     """Domain -> its test texts, or pairs of prompt and answer."""
-    test_groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test text, where the test texts have that column."""
-    notes: tuple[str, ...]
-    """Decisions made on the way, in plain words."""
-    registered: Ints | None = None
-    """(rows,) the order in which training documents were registered; None: unknown."""
-    split_seed: int | None = None
-    """The split seed by which test texts were chosen; None if they were not chosen by it."""
-    warnings: tuple[str, ...] = ()
-    """What is odd about the choice of test texts."""
     by_folder: bool = False
     """Whether each provider has a folder: then documents are in the order of the providers' names."""
-    paid: tuple[str, ...] = ()
-    """The columns of providers, among those of `groupings`."""
-    shared_units: SharedUnits | None = None
-    pieces: Pieces | None = None
-    """How `units` were cut; None if they are not pieces of fixed size."""
 
     def contents(self) -> list[bytes]:
         """Return the content of each training document."""
         return [str(text).encode("utf-8", "surrogatepass") for text in self.texts]
-
-    @property
-    def partition(self) -> Partition:
-        """The main grouping."""
-        return next(iter(self.groupings.values()))
 
     @property
     def test_texts(self) -> list[str]:
@@ -83,8 +58,9 @@ class Documents:
 
     def players(self, rows: Masks | None = None) -> list[list[str]]:
         """Return the documents of each player: of all of them, or of those with documents that a mask selects."""
-        texts, owners = (self.texts, self.player_of) if rows is None else (self.texts[rows], self.player_of[rows])
-        return [each.tolist() for _, each in pd.Series(texts).groupby(pd.factorize(owners)[0])]
+        chosen = slice(None) if rows is None else rows
+        players = pd.factorize(self.player_of[chosen])[0]
+        return [each.tolist() for _, each in pd.Series(self.texts[chosen]).groupby(players)]
 
     def describe_player(self, player: int) -> tuple[str, str]:
         """Return a player's name and the first words of its first document."""
@@ -106,12 +82,25 @@ def prepare_texts(
 ) -> Documents:
     """Make documents of a table: a row is a document, and a player unless a unit combines several.
 
-    The test texts are the rows of `test`, or rows of the table as `roles` say. `output_by` names their domains,
-    `prompt` what precedes each of them. Rows without words are refused, or dropped (`text_missing="drop"`).
+    Args:
+        table: The rows.
+        roles: Their providers, units and test rows.
+        text: Column of the documents, and of the test texts.
+        text_missing: "drop" leaves rows without words out; None refuses them.
+        test: A file of test texts. Default: rows of the table, as `roles` say.
+        output_by: Column with the domains of the test texts. Default: one domain.
+        prompt: Column with what precedes each test text. Default: nothing.
+
+    Raises:
+        TableError: A column is missing or incomplete, or a provider has no documents left.
+
     """
     roles.check_provider(text, "text", "a folder with one subfolder per provider")
     rows = Rows.of(_with_words(table, text, text_missing), roles)
-    _check_none_lost(table, rows)
+    for name, labels in rows.labels.items():
+        lost = sorted(set(labels_of(table, name, roles.group_missing)) - set(labels))
+        if lost:
+            raise TableError(f"provider {lost[0]!r} has no documents with text: add some, or remove its rows")
     table = rows.table
     if test is not None:
         tested = _with_words(test, text, text_missing)
@@ -138,17 +127,10 @@ def prepare_texts(
     return in_units(made, roles.unit_size, roles.max_players, seed=roles.split_seed)
 
 
-def _check_none_lost(whole: TableFile, rows: Rows) -> None:
-    """Raise an error if a provider has no documents with words, of all that are in the file."""
-    for name, labels in rows.labels.items():
-        lost = sorted(set(labels_of(whole, name, rows.roles.group_missing)) - set(labels))
-        if lost:
-            raise TableError(f"provider {lost[0]!r} has no documents with text: add some, or remove its rows")
-
-
 def _choice(rows: Rows, text: str, output_by: str | None) -> Choice:
     """Return the test documents: marked in a column, or chosen by their content so that every domain has some."""
-    table, test_by = rows.table, rows.roles.test_by
+    table = rows.table
+    test_by = rows.roles.test_by
     # where a column marks the test documents, the others need no domain
     domains = None if output_by is None or test_by is not None else complete(table, output_by, "the domain")
 

@@ -28,13 +28,17 @@ def sentences(
     parts: Mapping[str, Floats | Masks | None],
     sizes: Mapping[str, Floats] | None = None,
 ) -> dict[str, str]:
-    """Return a sentence for each provider: its rows, and the part of them of which each of `parts` holds.
-
-    The average is in brackets. `parts` maps words to (rows,) flags or fractions, `sizes` to (rows,) numbers whose
-    mean is said.
+    """Return a sentence for each provider about its rows, with the average in brackets.
 
     >>> sentences(Partition(("n", "s"), np.array([0, 0, 1])), "row", {"of class ill": np.array([1, 0, 0])})
     {'n': '2 rows (average 1.5); 50% of class ill (33%)', 's': '1 row (average 1.5); 0% of class ill (33%)'}
+
+    Args:
+        owners: Whose each row is.
+        noun: What a row is called.
+        parts: Words -> (rows,) flags or fractions, of which the percentage is said; None is left out.
+        sizes: Words -> (rows,) numbers, of which the mean is said.
+
     """
     counts = owners.sizes
     said = [[f"{counted(round(n), noun)} (average {counts.mean():,.4g})"] for n in counts]

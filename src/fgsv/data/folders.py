@@ -13,8 +13,12 @@ import pandas as pd
 from fgsv.data.reading import NotDecoded, TableError, TableFile, as_listed, could_be_utf8, decode, is_utf8
 from fgsv.words import counted, option, some
 
-PROVIDER, FILE, TEXT = "provider", "file", "text"
-"""The columns of a folder: the name of a document's folder, its path in there, and its content."""
+PROVIDER = "provider"
+"""The column of a folder with the name of each document's folder."""
+FILE = "file"
+"""The column with its path in there."""
+TEXT = "text"
+"""The column with its content."""
 SHOWN = 3
 """Links that are named."""
 
@@ -22,17 +26,27 @@ SHOWN = 3
 def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
     """Return the documents of a folder: a row for each file in the folder of a provider, or in a folder of that.
 
-    Files that match a pattern of `ignore` are left out: *.png in every folder, or Acme/draft.txt, the file of one
-    provider. So are hidden files, links, pipes and hidden folders. A provider's own folder may be a link, which names
-    the provider. Notes say what was left out or followed. The hash is that of all names and contents. All files have
-    one encoding; a note says how many may be in UTF-8 if it is another.
+    Hidden files, links, pipes and hidden folders are left out. A provider's own folder may be a link, which names the
+    provider. Notes say what was left out or followed. The hash is that of all names and contents.
+
+    Args:
+        path: The folder, with a folder for each provider.
+        ignore: Patterns of files to leave out: *.png in every folder, or Acme/draft.txt, the file of one provider.
+        encoding: That of all files; a note says how many may be in UTF-8 if it is another.
+
+    Raises:
+        TableError: A provider has no documents, or a file is not text in this encoding.
+
     """
     path = Path(path)
     documents, notes = _documents(path, ignore)
-    rows, digest = [], hashlib.sha256()
-    refused, doubtful = list[str](), list[str]()
+    rows = []
+    digest = hashlib.sha256()
+    refused: list[str] = []
+    doubtful: list[str] = []
     for provider, file in documents:
-        content, name = file.read_bytes(), file.relative_to(path).as_posix()
+        content = file.read_bytes()
+        name = file.relative_to(path).as_posix()
         try:
             text = decode(file, content, encoding)
         except NotDecoded as error:
@@ -40,7 +54,8 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
             continue
         if not is_utf8(encoding) and could_be_utf8(file, content, text):
             doubtful.append(_shown(name))
-        who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
+        who = _shown(provider.name)
+        name = _shown(file.relative_to(provider).as_posix())
         digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
         rows.append((who, name, text))
     if refused:
@@ -60,7 +75,8 @@ def _documents(path: Path, ignore: Sequence[str]) -> tuple[list[tuple[Path, Path
     providers = [each for each in folders if not each.name.startswith(".")]
     if not providers:
         raise TableError(f"{path} has no subfolders: expected one for each provider, with its documents")
-    skipped, matched = [each for each in folders if each.name.startswith(".")], dict.fromkeys(ignore, 0)
+    skipped = [each for each in folders if each.name.startswith(".")]
+    matched = dict.fromkeys(ignore, 0)
     documents: list[tuple[Path, Path]] = []
     for provider in providers:
         before = len(documents)

@@ -15,8 +15,10 @@ from fgsv.data.reading import TableError, check_names, with_text
 from fgsv.files import most_expanded
 from fgsv.packages import optional
 
-PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
-"""How files of these kinds begin."""
+PARQUET = b"PAR1"
+"""How such a file begins; so the next two."""
+ZIP = b"PK\x03\x04"
+OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 EXCEL_BOOK = "xl/workbook.xml"
 
 
@@ -27,7 +29,17 @@ def is_json(path: Path, text: str) -> bool:
 
 
 def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of JSON lines, or of one list of objects; an object in an object becomes columns `a.b`."""
+    """Return the rows of JSON lines, or of one list of objects; an object in an object becomes columns `a.b`.
+
+    Args:
+        path: Names the file in errors.
+        text: Its content.
+        names: Columns that are kept as they are written.
+
+    Raises:
+        TableError: It is not JSON, a row is not an object, or has half a character.
+
+    """
     try:
         records = json.loads(text) if text.lstrip()[0] == "[" else list(_lines(text))
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, too
@@ -70,7 +82,17 @@ def _is_unicode(record: Any) -> bool:
 
 
 def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of the first sheet, and a note if there are more."""
+    """Return the rows of the first sheet, and a note if there are more.
+
+    Args:
+        path: Names the file in errors.
+        content: Its bytes.
+        names: Columns that are kept as they are written.
+
+    Raises:
+        TableError: It cannot be read, two columns have one name, or a formula was never calculated.
+
+    """
     if content.startswith(OLD_EXCEL):
         raise TableError(f"{path} is an old Excel file (.xls): save it as .xlsx or CSV")
     openpyxl = optional("openpyxl", "Excel files", extra="excel")
@@ -122,8 +144,8 @@ def members(path: Path, content: bytes) -> list[tuple[Path, bytes]] | None:
         return None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            expanded, most = sum(each.file_size for each in archive.infolist()), most_expanded(len(content))
-            if expanded > most:
+            expanded = sum(each.file_size for each in archive.infolist())
+            if expanded > most_expanded(len(content)):
                 raise TableError(
                     f"{path} expands to {expanded / 2**20:,.0f} MiB, far more than tables do: if you trust it, "
                     "unpack it first"

@@ -26,11 +26,20 @@ def read_all(
     text: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> TableFile:
-    """Read what `given` is as one table: a path, a data frame, or a list of these.
+    """Read what is given as one table.
 
-    A data frame is from pandas, or has a method `to_pandas`, as in polars and Hugging Face. A zip archive is the list
-    of its files. Several files must have the same columns. If one lacks a column of `group`, its name without
-    suffixes takes its place; without any `group` the names are the column `file`.
+    Args:
+        given: A path, a data frame (from pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a
+            list of these with the same columns. A zip archive is the list of its files.
+        group: Provider columns. If one of several files lacks one, its name without suffixes takes its place; without
+            any provider column the names are the column `file`.
+        ignore: Columns that not every file must have.
+        text: Columns that are kept as they are written.
+        encoding: That of text files.
+
+    Raises:
+        TableError: A file cannot be read, is given twice, or does not fit the others.
+
     """
     listed = given if isinstance(given, (list, tuple)) else [given]
     paths = Counter(Path(each).resolve() for each in listed if isinstance(each, (str, Path)))
@@ -97,7 +106,8 @@ def _joined(
         TableFile(pd.DataFrame(columns=columns), name_of_all, "").column(name, "the provider")
     by_file = list(group) or [FILE]
     notes = dict.fromkeys(note for part in parts for note in part.notes)
-    frames, named = [], []
+    frames = []
+    named = []
     for part, label in zip(parts, labels, strict=True):
         lacking = [name for name in columns if name not in part.frame.columns]
         wanted = [name for name in lacking if name not in {*by_file, *ignore}]

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from fgsv.data.carried_over import CarriedOver, check_features, find_rows, kept_rows, row_hashes
 from fgsv.data.choice import Choice, contents_with_target, marked
-from fgsv.data.pieces import Pieces, in_units
-from fgsv.data.players import MOST_CLASSES, Rows, bands_of, shown, without_training_rows
+from fgsv.data.pieces import in_units
+from fgsv.data.players import MOST_CLASSES, Rows, TrainingRows, bands_of, shown, without_training_rows
 from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
-from fgsv.data.roles import Roles, SharedUnits
+from fgsv.data.roles import Roles
 from fgsv.game import provider_digest
 from fgsv.ledger.kept_rows import PROVIDER
-from fgsv.partition import Partition
-from fgsv.types import Ints, Masks
+from fgsv.types import Masks
 from fgsv.words import option, some
 
 Task = Literal["classification", "regression"]
@@ -29,54 +28,32 @@ NEXT_MONTH = (
     "the next month needs the same test rows: they stay beside the ledger, if there is one; or hold them out into a "
     "file of their own before"
 )
-MOSTLY, FEW = 0.8, 20
-"""A target with more classes than this part of the rows, unless these are few, is an id or a date."""
+MOSTLY = 0.8
+"""A target with more classes than this part of the rows is an id or a date, ..."""
+FEW = 20
+"""... unless that is no more than so many rows."""
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
-    """Training rows, test rows and the groupings of the players: everything that a utility and a valuation need."""
+class LabelledRows(TrainingRows):
+    """Training rows and test rows with features and a target: everything that a utility and a valuation need."""
 
     features: pd.DataFrame
     """The features of the training rows, as in the file."""
     target: NDArray[Any]
     test_features: pd.DataFrame
     test_target: NDArray[Any]
-    units: NDArray[Any] | None
-    """(rows,) the unit of each training row; None where each row is a player."""
-    groupings: dict[str, Partition]
-    """Column -> partition of the players; the first is the main one."""
-    test_groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test row, where the test rows have that column."""
     task: Task
-    notes: tuple[str, ...]
-    """The choices that were made, in plain words."""
     test_hashes: tuple[str, ...] | None = None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
     test_rows: pd.DataFrame | None = None
     """The same test rows as the file has them, each with a digest of its provider, for the next month."""
     test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Column -> the slice that each test row is in."""
-    registered: Ints | None = None
-    """(rows,) the order in which training rows were registered; None: unknown."""
-    split_seed: int | None = None
-    """The split seed by which test rows were chosen; None if they were not chosen by it."""
-    warnings: tuple[str, ...] = ()
-    """What is odd about the choice of test rows."""
-    paid: tuple[str, ...] = ()
-    """The columns of providers, among those of `groupings`."""
-    shared_units: SharedUnits | None = None
-    pieces: Pieces | None = None
-    """How `units` were cut; None if they are not pieces of fixed size."""
 
     def contents(self) -> list[bytes]:
         """Return the content of each training row: its features and its target."""
         return contents_with_target(self.features, self.target)
-
-    @property
-    def partition(self) -> Partition:
-        """The main grouping."""
-        return next(iter(self.groupings.values()))
 
 
 def prepare(
@@ -90,11 +67,23 @@ def prepare(
     carried: CarriedOver | None = None,
     slices: Sequence[str] = (),
 ) -> LabelledRows:
-    """Make labelled rows of a table; its test rows are the rows of `test`, or rows of its own as `roles` say.
+    """Make labelled rows of a table.
 
-    Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
-    what `recognise` infers from the target. `carried` is taken over from an earlier run: its features and, unless
-    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored separately.
+    Args:
+        table: The rows.
+        roles: Their providers, units and test rows.
+        target: Column to predict.
+        target_missing: Rows without a target: "drop" leaves them out, any other word makes them a class of this name,
+            None refuses them.
+        task: Default: what `recognise` infers from the target.
+        test: A file of test rows. Default: rows of the table, as `roles` say.
+        carried: What is taken over from an earlier run: its features and, unless `test` or `test_by` name them, its
+            test rows.
+        slices: Columns by whose values the test rows are also scored separately.
+
+    Raises:
+        TableError: A column is missing or incomplete, or nothing can be learned from these rows or tested on them.
+
     """
     roles.check_provider(target, "target", "a file for each provider")
     table = _with_targets(table, target, target_missing)
@@ -110,7 +99,7 @@ def prepare(
         for name in names:
             test.column(name, "a feature")
         choice = Choice(np.zeros(len(y), dtype=bool), f"{len(test.frame)} rows of {test.name}")
-        tested, test_y = test, _target(test.frame[target], task)
+        tested = test
         test_groups = {name: test.frame[name].to_numpy() for name in roles.group if name in test.frame}
     else:
         choice = _choice(rows, y, task, content, carried)
@@ -118,9 +107,10 @@ def prepare(
         if kept is None:
             owners = map(provider_digest, rows.labels[roles.group[0]][choice.places])
             kept = table.frame.iloc[choice.places].assign(**{PROVIDER: list(owners)})
-        tested, test_y = replace(table, frame=kept), _target(kept[target], task)
+        tested = replace(table, frame=kept)
         places: Any = choice.places if choice.kept is None else []
         test_groups = {name: each[places] for name, each in rows.labels.items()}
+    test_y = _target(tested.frame[target], task)
     _check_target(y[~choice.is_test], test_y, task, target)
     players = rows.players(choice.is_test)
     named = test is not None or roles.test_by is not None
@@ -174,7 +164,8 @@ def _identity(content: Sequence[str], roles: Roles) -> list[str]:
 
 def _choice(rows: Rows, y: NDArray[Any], task: Task, content: Sequence[str], carried: CarriedOver | None) -> Choice:
     """Return the test rows of a table: marked in a column, those of an earlier run, or chosen by their content."""
-    table, roles = rows.table, rows.roles
+    table = rows.table
+    roles = rows.roles
     if roles.test_by is not None:
         return marked(table.column(roles.test_by, "marks the test rows"))
     if carried is not None and carried.test_rows is not None:
@@ -250,7 +241,8 @@ def _with_targets(table: TableFile, name: str, missing: str | None) -> TableFile
     if absent.all():
         raise TableError(f"column {name!r} (the target) of {table.name} is empty: choose another {option('target')}")
     if missing == "drop":
-        frame, note = without_rows(table.frame, absent), f"left out {count} of {table.name} without a target"
+        frame = without_rows(table.frame, absent)
+        note = f"left out {count} of {table.name} without a target"
     else:
         words = column.convert_dtypes().astype(object)  # whole numbers beside missing ones are written as floats
         frame = table.frame.assign(**{name: words.mask(absent, missing).astype(str)})
@@ -284,7 +276,8 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
 
 def _check_classes(target: pd.Series[Any]) -> None:
     """Raise an error if nearly every row of a table has a class of its own."""
-    n_classes, n_rows = target.nunique(), len(target)
+    n_classes = target.nunique()
+    n_rows = len(target)
     if n_classes > MOSTLY * n_rows > FEW:
         raise TableError(
             f"column {target.name!r} (the target) has {n_classes:,} classes in {n_rows:,} rows, such as "

@@ -111,7 +111,8 @@ def _is_id(column: pd.Series[Any]) -> bool:
 def _score_alone(rows: LabelledRows, columns: Columns, name: str) -> float:
     """Return the score on test rows of a tree that sees this feature only; of a line, if that is better."""
     X, X_test = _as_numbers(rows, columns, name)
-    y, y_test = rows.target[:MOST_ROWS], rows.test_target[:MOST_ROWS]
+    y = rows.target[:MOST_ROWS]
+    y_test = rows.test_target[:MOST_ROWS]
     if len(y) < FEWEST_ROWS or len(np.unique(y_test)) < 2:
         return 0.0
     if rows.task == "classification":

@@ -51,8 +51,8 @@ def default_metric(rows: LabelledRows, model: Any) -> tuple[str, str]:
         return "r2", f"scored by r2, the default for a regression; {other}"
     y = np.concatenate([rows.target, rows.test_target])
     classes, counts = np.unique(y, return_counts=True)
-    fraction, commonest = counts.max() / len(y), classes[counts.argmax()]
-    skewed = f"{fraction:.0%} of the rows have class {commonest}"
+    fraction = counts.max() / len(y)
+    skewed = f"{fraction:.0%} of the rows have class {classes[counts.argmax()]}"
     if fraction <= SKEWED:
         return "accuracy", f"scored by accuracy, because no class has more than two thirds of the rows; {other}"
     metric = _of_skewed(classes, rows.test_target, model)
@@ -79,11 +79,23 @@ class Scores:
 
     @classmethod
     def of(cls, rows: LabelledRows, learner: Any, metrics: Sequence[str], others: Sequence[str]) -> Scores:
-        """Choose a metric if there is none, and add the others."""
+        """Choose a metric if there is none, and add the others.
+
+        Args:
+            rows: The rows that decide which metric is the default one, and the slices of the test rows.
+            learner: The model: it decides whether probabilities or ranks can be scored.
+            metrics: Names that the user gave; none: the default.
+            others: Names of further scores, without effect on payments.
+
+        Raises:
+            TableError: There are several metrics and further scores.
+
+        """
         notes: tuple[str, ...] = ()
         if not metrics:
             default, why = default_metric(rows, learner)
-            metrics, notes = [default], (why,)
+            metrics = [default]
+            notes = (why,)
         if (others or rows.test_slices) and len(metrics) > 1:
             several = f"{option('also_metric')} and {option('also_slice')}"
             raise TableError(f"{several} need a single {option('metric')}, got {', '.join(metrics)}")
@@ -140,7 +152,14 @@ def alternatives(metric: str, task: str) -> str:
 
 
 def little_to_share(valuation: Valuation, metric: str, task: str) -> list[str]:
-    """Return a warning if shares are so large that their total says little."""
+    """Return a warning if shares are so large that their total says little.
+
+    Args:
+        valuation: On all test rows; of several outputs only texts are judged.
+        metric: What the total is measured in.
+        task: "classification", "regression" or "text".
+
+    """
     if task == "text" and (small := [total for total in np.atleast_1d(valuation.total) if total < LEAST_OF_TEXT]):
         return [
             f"there is next to nothing to share: all the documents add {min(small):.2g} to the {metric}, so shares "

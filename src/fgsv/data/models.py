@@ -27,19 +27,28 @@ def task_of(name: Any) -> Task | None:
 
 
 def model_of(name: Any, task: Task, seed: int) -> Any:
-    """Return the model of this name: one of `NAMES`, `package.module:object` or `file.py:object`, or an estimator.
+    """Return the model of a name.
 
     >>> model_of("ridge", "regression", seed=0)
     Ridge()
     >>> model_of("sklearn.svm:SVC", "classification", seed=0)
     SVC()
 
-    Default: logistic regression for a classification, ridge for a regression. The object is an estimator, or a class
-    or function that returns one when it is called without arguments.
+    Args:
+        name: One of `NAMES`; `package.module:object` or `file.py:object`, the name of an estimator, or of a class or
+            function that returns one when it is called without arguments; or an estimator. Default: logistic for a
+            classification, ridge for a regression.
+        task: "classification" or "regression".
+        seed: Of the models of `NAMES` that are trained at random.
+
+    Raises:
+        TableError: There is no such model, or it is for another task.
+
     """
     name = name or ("logistic" if task == "classification" else "ridge")
     if not isinstance(name, str):
-        model, name = name, type(name).__name__
+        model = name
+        name = type(model).__name__
     else:
         model = _loaded(name) if ":" in name else _built_in(name, task, seed)
     serves, kind = (is_classifier, "classifier") if task == "classification" else (is_regressor, "regressor")

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from fgsv.checks import whole_number
-from fgsv.data.players import partition_of
+from fgsv.data.players import TrainingRows, partition_of
 from fgsv.data.reading import TableError
 from fgsv.types import Ints
 from fgsv.words import option
 
-if TYPE_CHECKING:
-    from fgsv.data.documents import Documents
-    from fgsv.data.labelled_rows import LabelledRows
-
-R = TypeVar("R", "LabelledRows", "Documents")
+R = TypeVar("R", bound=TrainingRows)
 
 FEW_PLAYERS = 256
 """Players of a run that takes minutes, where rows as players take hours."""
@@ -43,9 +39,19 @@ class Pieces:
         n_rows: Ints,
         carried: Mapping[str, int] | None,
     ) -> Pieces:
-        """Return the pieces that arguments of `open_table` ask for, of providers with `n_rows`.
+        """Return the pieces that arguments of `open_table` ask for.
 
-        Those of the run to start from are `carried` over.
+        Args:
+            unit_size: Rows of a piece.
+            max_players: In its place: the smallest such number that makes at most so many players.
+            seed: Key of the hash.
+            n_rows: (providers,) training rows of each.
+            carried: Size and seed in the run to start from, which go before.
+
+        Raises:
+            TableError: Both numbers are given, or another size than in that run, or there are more providers than
+                players.
+
         """
         if unit_size is not None and max_players is not None:
             raise TableError(f"give {option('unit_size')} or {option('max_players')}, not both")
@@ -82,21 +88,32 @@ def size_for(max_players: int, n_rows: Ints) -> int:
     """
     if max_players < (least := int(np.count_nonzero(n_rows))):
         raise TableError(f"{option('max_players')} must be at least {least}, the number of providers with rows")
-    low, high = 1, int(n_rows.max())
+    low = 1
+    high = int(n_rows.max())
     while low < high:
         middle = (low + high) // 2
-        fits = int((-(-n_rows // middle)).sum()) <= max_players
-        low, high = (low, middle) if fits else (middle + 1, high)
+        if int((-(-n_rows // middle)).sum()) <= max_players:
+            high = middle
+        else:
+            low = middle + 1
     return low
 
 
 def in_units(
     rows: R, unit_size: int | None, max_players: int | None, *, seed: int, carried: Mapping[str, int] | None = None
 ) -> R:
-    """Return training rows, each of which is a player, with pieces as players, if arguments ask for them.
+    """Return training rows with pieces as players, if arguments ask for them.
 
     Rows of providers by different columns are in different pieces. Other groupings may share a piece as
     `rows.shared_units` says.
+
+    Args:
+        rows: Training rows, each of which is a player.
+        unit_size: Rows of a piece; None: by `max_players`.
+        max_players: Limit on the players that pieces make; None: by `unit_size`. Without both, rows stay players.
+        seed: Key of the hash that orders a provider's rows.
+        carried: Size and seed of the pieces in the run to start from.
+
     """
     if carried is None and unit_size is None and max_players is None:
         return rows

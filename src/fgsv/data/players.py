@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ from fgsv.data.roles import Roles, SharedUnits
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.words import option, some
+
+if TYPE_CHECKING:
+    from fgsv.data.pieces import Pieces
 
 MOST_CLASSES = 10
 """A target of whole numbers with more distinct values than this is a quantity, not a class."""
@@ -34,6 +38,40 @@ class Players:
     """(rows,) the order in which training rows were registered; None: unknown."""
     notes: tuple[str, ...]
     """The choices that were made, in plain words."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingRows(ABC):
+    """Training rows, their players, and the choice of test rows: what a table and texts have in common."""
+
+    units: NDArray[Any] | None
+    """(rows,) the unit of each training row; None where each row is a player."""
+    groupings: dict[str, Partition]
+    """Column -> partition of the players; the first is the main one."""
+    test_groups: dict[str, NDArray[Any]]
+    """Column -> the group of each test row, where the test rows have that column."""
+    notes: tuple[str, ...]
+    """The choices that were made, in plain words."""
+    registered: Ints | None = None
+    """(rows,) the order in which training rows were registered; None: unknown."""
+    split_seed: int | None = None
+    """The split seed by which test rows were chosen; None if they were not chosen by it."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the choice of test rows."""
+    paid: tuple[str, ...] = ()
+    """The columns of providers, among those of `groupings`."""
+    shared_units: SharedUnits | None = None
+    pieces: Pieces | None = None
+    """How `units` were cut; None if they are not pieces of fixed size."""
+
+    @abstractmethod
+    def contents(self) -> list[bytes]:
+        """Return the content of each training row."""
+
+    @property
+    def partition(self) -> Partition:
+        """The main grouping."""
+        return next(iter(self.groupings.values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +96,19 @@ class Rows:
         return cls(table, roles, labels, units, ranks)
 
     def choose(self, content: Sequence[str], problem: Callable[[Masks], str | None], what: str = "rows") -> Choice:
-        """Choose test rows by a hash of their content, which is in these columns, or by their units."""
-        frame, roles = self.table.frame[list(content)], self.roles
-        return chosen(frame, self.units, roles.test_fraction, roles.split_seed, problem, what)
+        """Choose test rows by a hash of their content, or of their unit.
+
+        Args:
+            content: The columns that are hashed.
+            problem: (rows,) whether each row is a test row -> why these cannot be used, or None.
+            what: What rows are called.
+
+        Raises:
+            TableError: The choice cannot be used; the error names a seed that gives another one.
+
+        """
+        frame = self.table.frame[list(content)]
+        return chosen(frame, self.units, self.roles.test_fraction, self.roles.split_seed, problem, what)
 
     def players(self, is_test: Masks) -> Players:
         """Return the players of all rows but the test rows; a group all of whose rows are test rows has none."""
@@ -82,7 +130,17 @@ class Rows:
 
 
 def complete(table: TableFile, name: str, role: str) -> pd.Series[Any]:
-    """Return a column in which nothing may be missing."""
+    """Return a column in which nothing may be missing.
+
+    Args:
+        table: The rows of a file.
+        name: The column.
+        role: What it says about the rows, for errors.
+
+    Raises:
+        TableError: There is no such column, or some of its cells are missing.
+
+    """
     column = table.column(name, role)
     missing = int(column.isna().sum())
     if missing:
@@ -109,7 +167,17 @@ def ranks_of(table: TableFile, name: str) -> Ints:
 
 
 def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray[Any]:
-    """Return the group of each row, as text, without spaces around it."""
+    """Return the group of each row, as text, without spaces around it.
+
+    Args:
+        table: The rows of a file.
+        name: A provider column.
+        group_missing: The group of rows without one; None: they are refused.
+
+    Raises:
+        TableError: There is no such column, or some rows have no group.
+
+    """
     column = table.column(name, "the provider")
     missing = column.isna() | (column.astype(str).str.strip() == "")
     if missing.any():
@@ -136,14 +204,12 @@ def warnings_of_names(names: Iterable[Any], kind: str = "provider") -> list[str]
     alike: dict[str, list[str]] = {}
     for name in map(str, names):
         alike.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), []).append(name)
-    found = [" and ".join(map(_told_apart(each), each)) for each in alike.values() if len(each) > 1]
+    found = []
+    for each in alike.values():
+        looks = {unicodedata.normalize("NFKC", name) for name in each}
+        if len(each) > 1:
+            found.append(" and ".join(map(repr if len(looks) == len(each) else ascii, each)))
     return [f"these names may be one {kind}: {'; '.join(found[:5])}; if so, write them alike"] if found else []
-
-
-def _told_apart(names: Sequence[str]) -> Callable[[str], str]:
-    """Return how to write these names so that readers can tell them apart."""
-    looks = {unicodedata.normalize("NFKC", name) for name in names}
-    return repr if len(looks) == len(names) else ascii
 
 
 def bands_of(column: pd.Series[Any]) -> NDArray[Any]:
@@ -163,10 +229,10 @@ def _split_units(units: NDArray[Any], labels: Sequence[NDArray[Any]]) -> tuple[N
     """Return a unit for each unit and provider, and a note if that made more of them."""
     keys = [pd.Series(part) for part in (units, *labels)]
     split = pd.DataFrame(dict(enumerate(keys))).groupby(list(range(len(keys))), sort=False).ngroup().to_numpy()
-    before, after = len(pd.unique(pd.Series(units))), int(split.max()) + 1
-    return split, [
-        f"{before} units become {after} players, one for each of their providers"
-    ] if after > before else []
+    before = len(pd.unique(pd.Series(units)))
+    after = int(split.max()) + 1
+    note = f"{before} units become {after} players, one for each of their providers"
+    return split, [note] if after > before else []
 
 
 def partition_of(
@@ -178,7 +244,17 @@ def partition_of(
 ) -> Partition:
     """Return the group of each player, in the order of the file; a group without training rows has no players.
 
-    A unit with rows of several groups is owned by them in proportion to their rows, if that was chosen.
+    Args:
+        labels: (rows,) the group of each training row.
+        names: All groups, also those without training rows.
+        units: (rows,) the unit of each training row; None: each row is a player.
+        column: Names the grouping in errors.
+        shared_units: "co-own": a unit with rows of several groups is owned by them in proportion to their rows;
+            otherwise it is refused.
+
+    Raises:
+        TableError: There is only one group, or a unit is in several.
+
     """
     if len(names) < 2:
         raise TableError(f"column {column!r} has only one group, {names[0]!r}: shares need at least two")

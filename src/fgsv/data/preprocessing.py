@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -27,7 +26,8 @@ MOST_NAMES = 12
 DATE_FRACTION = 0.95
 """A text column is a column of dates when at least this fraction of its cells look like dates."""
 DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
-POINTS, SLASHES = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", r"^\s*(\d{1,2})/(\d{1,2})/(\d{4})"
+POINTS = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})"
+SLASHES = r"^\s*(\d{1,2})/(\d{1,2})/(\d{4})"
 LARGEST = 1e150
 """The variance of larger numbers would overflow."""
 
@@ -88,12 +88,15 @@ class Columns:
 
     def _check_order(self, column: pd.Series[Any], rows: str) -> None:
         """Raise an error if a date has the day where the others of its column have the month."""
-        column, day_first = column.reset_index(drop=True), column.name in self.day_first
+        column = column.reset_index(drop=True)
         parts = _parts_with_slashes(column)
-        month, day = (parts[1], parts[0]) if day_first else (parts[0], parts[1])
+        day_first = column.name in self.day_first
+        month = parts[1 if day_first else 0]
+        day = parts[0 if day_first else 1]
         wrong = parts.index[(month > 12) & (day <= 12)]
         if len(wrong):
-            order, other = ("day/month/year", "month/day/year") if day_first else ("month/day/year", "day/month/year")
+            orders = ("day/month/year", "month/day/year")
+            order, other = orders if day_first else orders[::-1]
             raise TableError(
                 f"column {column.name!r} is read as {order}, but has {shown(column[wrong[0]])} in the {rows}, which "
                 f"is {other}: write its dates as year-month-day in all files, or leave it out with "
@@ -176,17 +179,20 @@ class Fitted:
         means: list[float] = []
         scales: list[float] = []
         for numbers in _numeric(frame, columns):
-            middle = _medians(numbers)
+            # what SimpleImputer learns, 0 for an empty column; it sorts whole masked arrays, which is slow
+            known = (column[~np.isnan(column)] for column in numbers.T)
+            middle = np.array([np.median(each) if len(each) else 0.0 for each in known])
             scaler = StandardScaler().fit(np.where(np.isnan(numbers), middle, numbers))
             medians += middle.tolist()
             means += scaler.mean_.tolist()
             scales += scaler.scale_.tolist()
-        words, shared = [], []
+        words = []
+        shared = []
         if columns.categories:
             encoder = _encoder().fit(ToWords().transform(frame[list(columns.categories)]))
-            for known, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True):
+            for each, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True):
                 few = set() if rare is None else set(rare)
-                words.append(tuple(str(word) for word in known if word not in few))
+                words.append(tuple(str(word) for word in each if word not in few))
                 shared.append(rare is not None)
         return cls(columns, tuple(medians), tuple(means), tuple(scales), tuple(words), tuple(shared))
 
@@ -205,20 +211,18 @@ class Fitted:
                 parts.append(np.eye(len(words) + 1)[codes][:, : len(words) + shared])
         return np.column_stack(parts)
 
-    @classmethod
-    def of_dict(cls, document: Mapping[str, Any]) -> Fitted:
-        """Read what `dataclasses.asdict` returned, from JSON."""
-        columns = Columns(**{name: tuple(names) for name, names in document["columns"].items()})
-        words = tuple(map(tuple, document["words"]))
-        medians, means, scales = (tuple(document[name]) for name in ("medians", "means", "scales"))
-        return cls(columns, medians, means, scales, words, tuple(document["shared"]))
-
 
 def warnings_of_categories(fitted: Fitted, features: pd.DataFrame, test_features: pd.DataFrame) -> list[str]:
     """Return warnings of categories written in several ways, and of training rows whose categories are not known.
 
     A model sees a category that the preprocessing was not fitted to as none of the known ones. Rare ones that share
     a column are not told apart in any case.
+
+    Args:
+        fitted: The preprocessing, perhaps of an earlier run.
+        features: The training rows.
+        test_features: The test rows, for ways of writing only.
+
     """
     warnings = []
     for name, words, shared in zip(fitted.columns.categories, fitted.words, fitted.shared, strict=True):
@@ -240,12 +244,6 @@ def _numeric(frame: pd.DataFrame, columns: Columns) -> list[Floats]:
     """Return the numbers and the dates of a frame as floats, those that there are."""
     kinds = ((ToFloats(), columns.numbers), (ToDays(columns.day_first), columns.dates))
     return [kind.transform(frame[list(names)]) for kind, names in kinds if names]
-
-
-def _medians(numbers: Floats) -> Floats:
-    """Return what SimpleImputer learns, 0 for an empty column; it sorts whole masked arrays, which is slow."""
-    known = (column[~np.isnan(column)] for column in numbers.T)
-    return np.array([np.median(each) if len(each) else 0.0 for each in known])
 
 
 def _encoder() -> OneHotEncoder:

@@ -86,14 +86,23 @@ class TableFile:
 
 
 def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
-    r"""Return the rows of a CSV, TSV, JSON (each may be gzipped), Excel or Parquet file; `text` is kept as written.
+    r"""Return the rows of a CSV, TSV, JSON (each may be gzipped), Excel or Parquet file.
 
     >>> parse(Path("small.csv"), b"provider,y\n007,1\n008,2\n", text=["provider"]).frame["provider"].tolist()
     ['007', '008']
 
-    The path says which kind of file it is, where the content does not. The separator is the one of comma, tab,
-    semicolon and bar that is most frequent in the header. Where it is a semicolon, columns written with decimal
-    commas become numbers, and a note names them.
+    The separator is the one of comma, tab, semicolon and bar that is most frequent in the header. Where it is a
+    semicolon, columns written with decimal commas become numbers, and a note names them.
+
+    Args:
+        path: Names the file in errors, and says which kind of file it is where the content does not.
+        content: Its bytes.
+        text: Columns that are kept as they are written.
+        encoding: That of a text file.
+
+    Raises:
+        TableError: It is no table, or has no rows.
+
     """
     from fgsv.data import formats
 
@@ -242,7 +251,18 @@ def is_utf8(encoding: str) -> bool:
 
 
 def decode(path: Path, content: bytes, encoding: str) -> str:
-    """Return the text of a file's content, which may be gzipped."""
+    """Return the text of a file's content, which may be gzipped.
+
+    Args:
+        path: Names the file in errors.
+        content: Its bytes.
+        encoding: A name that Python knows; of UTF-8, a byte order mark is dropped.
+
+    Raises:
+        NotDecoded: It is not text in this encoding; the error says which one to try.
+        TableError: It expands to far more than tables do, or there is no such encoding.
+
+    """
     if content[:2] == b"\x1f\x8b":
         most = most_expanded(len(content))
         try:
@@ -291,7 +311,14 @@ def _is_utf8_text(content: bytes) -> bool:
 
 
 def could_be_utf8(path: Path, content: bytes, decoded: str) -> bool:
-    """Say whether a file that was read as this text would be another one in UTF-8, which is rarely so by chance."""
+    """Say whether a file that was read in another encoding would be another text in UTF-8: rarely so by chance.
+
+    Args:
+        path: Names the file in errors.
+        content: Its bytes.
+        decoded: The text that they are in the encoding that was given.
+
+    """
     try:
         return not decoded.isascii() and decode(path, content, "utf-8") != decoded
     except NotDecoded:
@@ -335,7 +362,8 @@ def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFra
         described = parquet.read_metadata(io.BytesIO(content))
     except Exception as error:
         raise TableError(f"{path} is not a Parquet file: {error}") from None
-    cells, most = described.num_rows * described.num_columns, most_expanded(len(content))
+    cells = described.num_rows * described.num_columns
+    most = most_expanded(len(content))
     if 8 * cells > most:
         raise TableError(
             f"{path} has {cells:,} cells, which take more than {most / 2**20:,.0f} MiB, far more than its size: if "

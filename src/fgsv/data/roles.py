@@ -68,7 +68,14 @@ class Roles:
         return [*self.group, *([self.unit] if self.unit else [])]
 
     def check_provider(self, column: str, role: str, instead: str) -> None:
-        """Raise an error if no column has the providers, or if a column with another role has them, too."""
+        """Raise an error if no column has the providers, or if a column with another role has them, too.
+
+        Args:
+            column: The column with the other role.
+            role: That role, in words.
+            instead: What to give if no column has the providers, in words.
+
+        """
         if not self.group:
             raise TableError(f"no provider column: name it with {option('group', 'COLUMN')}, or give {instead}")
         if column in self.group:

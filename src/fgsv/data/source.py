@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from fgsv.data.choice import REMEDY
+from fgsv.data.players import TrainingRows
 from fgsv.data.reading import TableFile
+from fgsv.data.roles import Roles
+from fgsv.files import decode, encode
 from fgsv.packages import versions
 
 DEFAULT_SPLIT_SEED = 0
@@ -45,16 +48,45 @@ class Source:
     """The split seed by which test rows were chosen; None if they were not chosen by it."""
 
     @classmethod
-    def of(cls, file: TableFile, tested: TableFile | None, game: Any, **said: Any) -> Source:
-        """Return what is `said` about a game, beside the game itself, its file, and that of its test rows if any."""
+    def of(
+        cls,
+        file: TableFile,
+        tested: TableFile | None,
+        game: Any,
+        players: TrainingRows,
+        roles: Roles,
+        *,
+        columns: Mapping[str, Any],
+        **said: Any,
+    ) -> Source:
+        """Return the source of a game.
+
+        Args:
+            file: The file of training rows.
+            tested: The file of test rows, if they have one of their own.
+            game: Its fingerprint and frame are stated.
+            players: They know how units were cut, and by which seed test rows were chosen.
+            roles: They know when rows were registered.
+            columns: Role -> column, or columns.
+            said: The other fields.
+
+        """
+        named = dict(columns)
+        if players.pieces is not None:
+            named |= {"unit_size": players.pieces.size, "unit_seed": players.pieces.seed}
+        if roles.registered is not None:
+            named["registered"] = roles.registered
+        frame = None if game.frame is None else game.frame.items()
         return cls(
             file=file.name,
             sha256=file.sha256,
             test_file=None if tested is None else tested.name,
             test_sha256=None if tested is None else tested.sha256,
+            columns=named,
             game=game.fingerprint,
-            frame=None if game.frame is None else {name: _hash(part) for name, part in game.frame.items()},
+            frame=frame and {name: hashlib.sha256(part.encode()).hexdigest()[:16] for name, part in frame},
             versions=versions(),
+            split_seed=players.split_seed,
             **said,
         )
 
@@ -69,20 +101,10 @@ class Source:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return asdict(self) | {"notes": list(self.notes), "features": list(self.features)}
+        document: dict[str, Any] = encode(self)
+        return document
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Source | None:
         """Read what `to_dict` returned, among other keys; None where there is no file in it."""
-        if "file" not in document:
-            return None
-        lacking = [each.name for each in fields(cls) if each.name not in document and each.default is MISSING]
-        if lacking:
-            raise ValueError(f"the settings lack the field {lacking[0]!r}")
-        found = {each.name: document[each.name] for each in fields(cls) if each.name in document}
-        return cls(**found | {"notes": tuple(found["notes"]), "features": tuple(found["features"])})
-
-
-def _hash(part: str) -> str:
-    """Return the hash of a part of a frame that a result states."""
-    return hashlib.sha256(part.encode()).hexdigest()[:16]
+        return decode(cls, document) if "file" in document else None

@@ -83,7 +83,8 @@ class Table(Dataset):
         """Return a sentence about each provider: its rows, classes, missing and equal ones, and doubtful labels."""
         if not self.partition.is_disjoint:
             return {}
-        rows, parts = self.rows, {}
+        rows = self.rows
+        parts = {}
         if rows.task == "classification":
             classes, counts = np.unique(rows.target, return_counts=True)
             rarest = classes[counts.argmin()]
@@ -193,6 +194,12 @@ def open_table(
     Arguments that take several names take a list, or one text with commas between them; a name that has commas goes
     in double quotes.
 
+    Returns:
+        The table, with its `game`, the `partition` of its players by provider, and its `source`.
+
+    Raises:
+        TableError, ValueError, TypeError: The file or an argument is wrong; nothing was evaluated.
+
     Examples:
         >>> import pandas as pd
         >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["n", "s"] * 20})
@@ -217,7 +224,8 @@ def open_table(
     roles = Roles.of(given)
     read = partial(read_all, group=roles.group, ignore=roles.ignore, text=roles.as_written, encoding=encoding)
     carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
-    file, tested = read(path), None if test is None else read(test)
+    file = read(path)
+    tested = None if test is None else read(test)
     roles = roles.of_file(file)
     rows = prepare(
         file,
@@ -238,15 +246,15 @@ def open_table(
     game, inputs, tested_by = _with_folds(inputs, rows, monte_carlo_only)
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
-    columns: dict[str, Any] = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
-    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,
         game,
+        rows,
+        roles,
         rows=len(rows.features),
         test_rows=len(rows.test_features),
-        columns=columns | ({} if registered is None else {"registered": registered}),
+        columns={"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore},
         task=rows.task,
         model=repr(game.model),
         metric=",".join(scores.metrics),
@@ -260,7 +268,6 @@ def open_table(
         ),
         features=fitted.columns.used,
         opened_with=given if named else None,
-        split_seed=rows.split_seed,
     )
     made = Table(game, rows, inputs, source, _warnings(rows, fitted), tuple(scores.also))
     return replace(made, warnings=(*made.warnings, *made.equal_rows()[1]))
@@ -298,14 +305,17 @@ def _fitted(rows: LabelledRows, carried: CarriedOver | None, reference: Any, enc
     if carried is not None:
         return carried.fitted, "taken from the run to start from"
     if reference is None:
-        frame, where = rows.features, "all training rows"
+        frame = rows.features
+        where = "all training rows"
     elif isinstance(reference, str) and reference == "test":
-        frame, where = rows.test_features, "the test rows"
+        frame = rows.test_features
+        where = "the test rows"
     else:
         file = read_all(reference, encoding=encoding)
         for name in rows.features.columns:
             file.column(name, "a feature")
-        frame, where = file.frame[list(rows.features.columns)], file.name
+        frame = file.frame[list(rows.features.columns)]
+        where = file.name
     return Fitted.to(frame, recognise_columns(frame)), f"fitted once, without labels, on {where}"
 
 
@@ -336,17 +346,15 @@ class Inputs:
         """Return the utility, of all training rows or of those that a mask selects."""
         from fgsv.utilities import utility
 
-        X, y, units = self.X, self.y, self.units
-        if rows is not None:
-            X, y, units = X[rows], y[rows], None if units is None else units[rows]
+        some: Any = slice(None) if rows is None else rows
         game = utility(
             self.model,
-            X,
-            y,
+            self.X[some],
+            self.y[some],
             self.X_test,
             self.y_test,
             self.scoring,
-            units=units,
+            units=None if self.units is None else self.units[some],
             empty=self.empty,
             seed=self.seed,
             training_seeds=self.training_seeds,

@@ -151,6 +151,12 @@ def open_text(
         registered: Column with the registration time of each row, a number or a date such as 2025-03-31, by which an
             audit decides which of two equal rows came first. It is not a feature. Default: the order of the file.
 
+    Returns:
+        The texts, with their `game`, the `partition` of its players by provider, and their `source`.
+
+    Raises:
+        TableError, ValueError, TypeError: The file or an argument is wrong; nothing was evaluated.
+
     Examples:
         >>> import pandas as pd
         >>> body = ["the cat sat", "a dog ran", "a cat ran", "the dog sat"]
@@ -171,7 +177,8 @@ def open_text(
     roles = Roles.of(given)
     kept = [*roles.as_written, *(name for name in (text, output_by, prompt) if name)]
     read = partial(_read, roles=roles, text=kept, encoding=encoding)
-    file, tested = read(path), None if test is None else read(test)
+    file = read(path)
+    tested = None if test is None else read(test)
     for name in () if file.by_file == PROVIDER else roles.ignore:
         file.column(name, "to ignore")
     roles = roles.of_file(file)
@@ -183,27 +190,26 @@ def open_text(
     tested_by = [only_monte_carlo(why)] if why else known_roughly(n_tests, "test texts")
     build = partial(make if why else partial(_with_folds, make), tests=rows.tests)
     game = build(rows.players())
-    columns: dict[str, Any] = {
-        "group": roles.group,
-        "text": text,
-        "unit": unit,
-        "output": output_by,
-        "ignored": roles.ignore,
-    }
-    columns |= {} if rows.pieces is None else {"unit_size": rows.pieces.size, "unit_seed": rows.pieces.seed}
     source = Source.of(
         file,
         tested,
         game,
+        rows,
+        roles,
         rows=len(rows.texts),
         test_rows=len(rows.test_texts),
-        columns=columns | ({} if registered is None else {"registered": registered}),
+        columns={
+            "group": roles.group,
+            "text": text,
+            "unit": unit,
+            "output": output_by,
+            "ignored": roles.ignore,
+        },
         task="text",
         model=words,
         metric=score,
         notes=(*rows.notes, *_described(rows, game, words, score), *tested_by),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
-        split_seed=rows.split_seed,
     )
     warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.partition.names))
     made = Texts(game, rows, source, build, warnings, rows.by_folder)
@@ -251,9 +257,12 @@ def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], st
     """Return what makes a game of documents and `tests`, and its model and score in words."""
     make: Callable[..., Any]
     if model is None or model == NGRAM:
-        make, fixed, name = language.ngram, {}, "n-gram model"
+        make = language.ngram
+        fixed = {}
+        name = "n-gram model"
     else:
-        make, fixed = language.fine_tuned, {"model": model}
+        make = language.fine_tuned
+        fixed = {"model": model}
         name = f"{model if isinstance(model, str) else type(model).__name__}, fine-tuned by LoRA"
     own = inspect.signature(make).parameters
     allowed = [each for each in own if each not in ("documents", "tests", *fixed)]

@@ -58,11 +58,14 @@ class Evaluator:
         ledger: str | Path | Ledger | None = None,
         start: Start = None,
         laws: Mapping[int, Mapping[str, Any]] | None = None,
+        watch: Callable[[int], object] | None = None,
+        deadline: float | None = None,
     ) -> None:
-        """Take the settings.
+        """Take the settings: those of `fgsv.value`, with its defaults, and three more.
 
-        `laws` are those that a run draws by, as far as its own differ by rounding alone. Draws are made ahead while
-        fewer than `max_in_flight` batches are under way: by default three for each worker, or one with one worker.
+        `laws` are those that a run draws by, by round, as far as its own differ by rounding alone. `watch` is called
+        with the number of evaluations of each request. Rather than begin a batch after `deadline`, a time on the
+        clock `time.monotonic`, an evaluator raises `OutOfTime`.
         """
         size = game.batch_size if batch_size is None else batch_size
         if size is not None:
@@ -71,7 +74,8 @@ class Evaluator:
         self.batch_size = int(size or default_batch_size(game.n_players))
         self.on_error = on_error
         self.timeout = timeout
-        self._watch: Callable[[int], object] | None = None
+        self._watch = watch
+        self._deadline = deadline
         self._n_jobs = n_jobs
         self._max_in_flight = None if max_in_flight is None else whole_number("max_in_flight", max_in_flight, least=1)
         self._n_asked = self._n_evaluated = 0
@@ -90,7 +94,18 @@ class Evaluator:
         self._lookup: LedgerLookup | None = None
         self._recorder = Recorder(laws=laws)
         self._workers = Workers(game, n_jobs, timeout)
-        self._queue = Queue(game, self._workers, raises=self._raises)
+        self._advises = size is None and not game.independent_rows
+        self._queue = self._new_queue()
+
+    def _new_queue(self, n_outputs: int | None = None) -> Queue:
+        return Queue(
+            self.game,
+            self._workers,
+            self._recorder,
+            raises=self._raises,
+            advises=self._advises,
+            n_outputs=n_outputs,
+        )
 
     @property
     def evaluator(self) -> Evaluator:
@@ -121,9 +136,15 @@ class Evaluator:
         """Return an evaluator of another game, with the same ledger and its own workers, by default as many."""
         n_jobs = n_jobs or self._n_jobs
         timeout = self.timeout if n_jobs == self._n_jobs else None
-        other = Evaluator(game, n_jobs=n_jobs, on_error=self.on_error, timeout=timeout, ledger=self._ledger)
-        other._queue.deadline, other._watch = self._queue.deadline, self._watch
-        return other
+        return Evaluator(
+            game,
+            n_jobs=n_jobs,
+            on_error=self.on_error,
+            timeout=timeout,
+            ledger=self._ledger,
+            watch=self._watch,
+            deadline=self._deadline,
+        )
 
     def __enter__(self) -> Evaluator:
         try:
@@ -132,9 +153,8 @@ class Evaluator:
                 self._known_before.take_over(self._ledger)
                 self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
                 self._recorder = Recorder(self._ledger, self._lookup.number)
-                self._queue.n_outputs = self.game.width or self._lookup.width
-                if self._recorder.ledger is not None:
-                    self._queue.record, self._queue.place = self._recorder.batches, str(self._ledger.path)
+                width = self.game.width or self._lookup.width
+                self._queue = self._new_queue(width)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -152,7 +172,17 @@ class Evaluator:
     def recorded(
         self, settings: Mapping[str, Any], purpose: Purpose, groups: Partition | None = None
     ) -> AbstractContextManager[Recorded]:
-        """Record the block in the ledger as a run with these settings, and its end; with `groups`, what it knew."""
+        """Record the block in the ledger as a run with these settings, and its end; with `groups`, what it knew.
+
+        Args:
+            settings: The settings of the run, as JSON can hold them.
+            purpose: Why coalitions are evaluated.
+            groups: The groups of the evaluator's players; None for a run that starts from nothing.
+
+        Returns:
+            A context manager that gives the recorded run; its caller says how it ended.
+
+        """
         start = None if groups is None else self._known_before.recorded(groups)
         return self._recorder.run(settings, purpose, start, lambda: self._n_asked)
 
@@ -163,17 +193,18 @@ class Evaluator:
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
         """Raise `OutOfTime` in the block rather than begin a batch after this many seconds."""
-        before = self._queue.deadline
-        self._queue.deadline = None if seconds is None else time.monotonic() + seconds
+        before = self._deadline
+        self._deadline = None if seconds is None else time.monotonic() + seconds
         try:
             yield
         finally:
-            self._queue.deadline = before
+            self._deadline = before
 
     @contextmanager
     def watched(self, watch: Callable[[int], object]) -> Iterator[None]:
         """Call a function in the block with the number of evaluations of each request."""
-        before, self._watch = self._watch, watch
+        before = self._watch
+        self._watch = watch
         try:
             yield
         finally:
@@ -182,7 +213,7 @@ class Evaluator:
     @property
     def seconds_left(self) -> float | None:
         """The time until no more batches begin; None if it is not limited."""
-        return None if self._queue.deadline is None else max(0.0, self._queue.deadline - time.monotonic())
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
@@ -235,7 +266,7 @@ class Evaluator:
         try:
             for batch in asked.batches:
                 while batch.outcome is None:
-                    self._queue.step()
+                    self.step()
                 if self._raises and batch.outcome.failures:
                     self._queue.finish()  # what others have begun is paid for, and recorded
                     raise self._queue.error(batch)
@@ -261,11 +292,11 @@ class Evaluator:
         """Send what was submitted to workers that have room for it; this process evaluates nothing here."""
         if self._workers.in_flight > 1:
             with kept_interrupts():
-                self._queue.send()
+                self._queue.send(self._deadline)
 
     def step(self) -> None:
         """Send what was submitted; wait until some of it is done."""
-        self._queue.step()
+        self._queue.step(self._deadline)
 
     def finish(self) -> int:
         """Wait for what workers have begun, and forget what was submitted; return the evaluations not asked for."""

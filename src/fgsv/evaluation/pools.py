@@ -172,7 +172,8 @@ class RayPool(Cluster):
     """A Ray cluster; a call whose worker has died is given to another one, three times by default."""
 
     def __init__(self, backend: Any, expected: int | None) -> None:
-        self._options = {"num_cpus": 1} | (backend.ray_remote_args or {})
+        # by default a task that asks for a GPU ends its process, which loaded the game
+        self._options = {"num_cpus": 1, "max_calls": 0} | (backend.ray_remote_args or {})
         asked = {"CPU": self._options["num_cpus"], "GPU": self._options.get("num_gpus", 0)}
         asked |= self._options.get("resources", {})
         super().__init__(expected, {name: number for name, number in asked.items() if number})

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
-from queue import Empty, SimpleQueue
+from threading import Event
 
 import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch
 from fgsv.evaluation.pools import Answer, LostScheduler
+from fgsv.evaluation.recording import OutOfTime, Recorder
 from fgsv.evaluation.workers import Workers
 from fgsv.game import Game, GameError
 from fgsv.ledger import LedgerError, Outcome, by_row, failed, joined
@@ -33,25 +35,24 @@ SEARCH_SECONDS = 10.0
 PATIENCE, REPEATED = 60.0, 600.0
 """Seconds without any worker before the first warning, and between two."""
 
-Record = Callable[[list[tuple[bytes, Outcome]]], None]
-
-
-class OutOfTime(TimeoutError):
-    """The deadline of an evaluator passed before everything was evaluated."""
-
 
 class Queue:
     """Sends batches to workers, longest first, and takes in outcomes in any order: no bit depends on it."""
 
-    def __init__(self, game: Game, workers: Workers, *, raises: bool) -> None:
-        self._game, self._workers, self._raises = game, workers, raises
-        self.record: Record | None = None
-        """Where batches are recorded when they are done."""
-        self.place = ""
-        """The file that has them, in words."""
-        self.deadline: float | None = None
-        """The time (on the clock `time.monotonic`) after which no batch is sent."""
-        self.n_outputs = game.width
+    def __init__(
+        self,
+        game: Game,
+        workers: Workers,
+        recorder: Recorder,
+        *,
+        raises: bool,
+        advises: bool = False,
+        n_outputs: int | None = None,
+    ) -> None:
+        self._game, self._workers, self._recorder, self._raises = game, workers, recorder, raises
+        self._advises = advises
+        """Whether to warn if workers have nothing to do because batches are large."""
+        self._n_outputs = n_outputs or game.width
         """Outputs of an evaluation: as named, as recorded, or as in the first one."""
         self._ready: list[tuple[float, int, PackedBatch]] = []
         self._away: set[PackedBatch] = set()
@@ -61,11 +62,10 @@ class Queue:
         """Batches that are not done, in the order in which they were added."""
         self._held: list[tuple[PackedBatch, Outcome]] = []
         """Outcomes that came before the first one, which tells the number of outputs."""
-        self._arrived: SimpleQueue[tuple[PackedBatch, Answer]] = SimpleQueue()
-        self._news: list[tuple[PackedBatch, Answer]] = []
+        self._arrived: deque[tuple[PackedBatch, Answer]] = deque()
+        self._has_arrived = Event()
         self._new_records: list[tuple[bytes, Outcome]] = []
         self._numbers = count()
-        self._advised = False
         self._heard = self._next_look = time.monotonic()
 
     @property
@@ -95,19 +95,19 @@ class Queue:
             return float(sizes.sum())
         return float(np.sum(self._game.cost(np.clip(sizes, 1, max(1, self._game.n_players - 1)))))
 
-    def step(self) -> None:
+    def step(self, deadline: float | None) -> None:
         """Send what is ready, wait until a worker answers, and take in all answers there are."""
         with kept_interrupts():
             if self._suspects and not self._away:
                 batch = self._suspects.pop()
                 self._settle(batch, self._workers.evaluate_again(batch))
-            self.send()
+            self.send(deadline)
             if self._away and not self._new_records:
                 self._wait()
         self._take()
 
-    def send(self) -> None:
-        """Send what is ready, as far as workers have room."""
+    def send(self, deadline: float | None) -> None:
+        """Send what is ready, as far as workers have room, but nothing after a time on the clock `time.monotonic`."""
         if not self._ready or self._suspects:
             return
         began = time.monotonic()
@@ -118,7 +118,7 @@ class Queue:
         room = self._workers.in_flight
         while self._ready and (room == 1 or len(self._away) < room):
             now = time.monotonic()
-            if self.deadline is not None and now > self.deadline:
+            if deadline is not None and now > deadline:
                 if self._away:
                     break
                 raise OutOfTime("no time is left for further evaluations")
@@ -127,34 +127,35 @@ class Queue:
             self._send(heappop(self._ready)[2])
 
     def _send(self, batch: PackedBatch, *, with_game: bool = False) -> None:
+        def answered(answer: Answer) -> None:
+            self._arrived.append((batch, answer))
+            self._has_arrived.set()
+
         self._away.add(batch)
-        self._workers.send(batch, lambda answer: self._arrived.put((batch, answer)), with_game=with_game)
+        self._workers.send(batch, answered, with_game=with_game)
 
     def _wait(self) -> None:
         """Wait for an answer; return without one now and then, so that new workers get something to do."""
-        try:
-            self._news.append(self._arrived.get(timeout=LOOK_SECONDS))
-        except Empty:
-            now = time.monotonic()
-            if now > max(self._next_look, self._heard + PATIENCE):
-                lack = self._workers.lack()
-                self._next_look = now + (REPEATED if lack else PATIENCE)
-                if lack:
-                    waited = duration(now - self._heard)
-                    warnings.warn(f"no worker for {waited}: {lack}", RuntimeWarning, stacklevel=2)
+        now = time.monotonic()
+        if self._has_arrived.wait(LOOK_SECONDS) or now < max(self._next_look, self._heard + PATIENCE):
+            return
+        lack = self._workers.lack()
+        self._next_look = now + (REPEATED if lack else PATIENCE)
+        if lack:
+            warnings.warn(f"no worker for {duration(now - self._heard)}: {lack}", RuntimeWarning, stacklevel=2)
 
     def _take(self) -> None:
         """Take in all answers there are, and record what is done."""
         with held_interrupts():
             try:
-                while not self._arrived.empty():
-                    self._news.append(self._arrived.get())
-                while self._news:
-                    self._take_in(*self._news.pop(0))
+                self._has_arrived.clear()
+                while self._arrived:
+                    self._take_in(*self._arrived.popleft())
             finally:
-                records, self._new_records = self._new_records, []
-                if records and self.record is not None:
-                    self.record(records)
+                records = self._new_records
+                self._new_records = []
+                if records:
+                    self._recorder.batches(records)
 
     def _take_in(self, batch: PackedBatch, answer: Answer) -> None:
         if batch not in self._away:  # it was ended
@@ -164,10 +165,11 @@ class Queue:
         try:
             outcome = answer()
         except LostScheduler as error:
-            safe = f"what was evaluated is in {self.place}: the same command goes on from there"
-            raise GameError(
-                f"{error}; {safe if self.record else 'without a ledger its evaluations are lost'}"
-            ) from error
+            ledger = self._recorder.ledger
+            safe = "without a ledger its evaluations are lost"
+            if ledger is not None:
+                safe = f"what was evaluated is in {ledger.path}: the same command goes on from there"
+            raise GameError(f"{error}; {safe}") from error
         except (GameError, LedgerError):
             raise
         except Exception:  # an error in a batch is an outcome, so a worker died; which batch did it is unknown
@@ -180,13 +182,13 @@ class Queue:
 
     def _settle(self, batch: PackedBatch, outcome: Outcome) -> None:
         """Take the outcome of a batch; if it failed and its rows may fare better, have them evaluated one by one."""
-        if self.n_outputs is None and (batch.whole or batch) is not next(iter(self._unfinished)):
+        if self._n_outputs is None and (batch.whole or batch) is not next(iter(self._unfinished)):
             self._held.append((batch, outcome))
             return
         width = outcome.values.shape[1]
-        self.n_outputs = self.n_outputs or width or None
-        if width and width != self.n_outputs:
-            text = f"wrong shape: {width} outputs, expected {self.n_outputs}"
+        self._n_outputs = self._n_outputs or width or None
+        if width and width != self._n_outputs:
+            text = f"wrong shape: {width} outputs, expected {self._n_outputs}"
             outcome = failed(len(batch), text, outcome.seconds)
         if len(batch) > 1 and self._is_worth_splitting(outcome):
             batch.trace = outcome.trace
@@ -218,12 +220,12 @@ class Queue:
         return outcome.values.shape[1] == 0 and (self._game.independent_rows or (raised and not self._raises))
 
     def _advise(self, batch: PackedBatch, outcome: Outcome) -> None:
-        """Warn once if the user's own game keeps some workers waiting because its batches are large."""
-        count, left = self._workers.count, self.n_in_flight
-        own_size = self._game.independent_rows or self._game.batch_size is not None
-        if self._advised or own_size or len(batch) < 2 or left + 1 >= count or outcome.seconds <= LONG_SECONDS:
+        """Warn once if some workers wait because nobody has chosen the size of batches."""
+        count = self._workers.count
+        left = self.n_in_flight
+        if not self._advises or len(batch) < 2 or left + 1 >= count or outcome.seconds <= LONG_SECONDS:
             return
-        self._advised = True
+        self._advises = False
         warnings.warn(
             f"{count - left - 1} of {count} workers had nothing to do: {len(batch)} coalitions were evaluated at a "
             "time. Give a smaller batch_size, such as 1; or, if the game evaluates each coalition by itself, "
@@ -237,7 +239,7 @@ class Queue:
         try:
             while self._away:
                 self._ready.clear()
-                self.step()
+                self.step(None)
             if self._suspects:
                 self._workers.end()
             parts = [part for batch in self._unfinished for part in batch.parts]  # evaluated, but not all of them
@@ -257,7 +259,7 @@ class Queue:
             self._forget()
 
     def _forget(self) -> None:
-        for each in (self._ready, self._away, self._suspects, self._unfinished, self._held, self._news):
+        for each in (self._ready, self._away, self._suspects, self._unfinished, self._held, self._arrived):
             each.clear()
 
     def error(self, batch: PackedBatch) -> GameError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from fgsv.checks import check_type
 from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.data.metrics import alternatives, little_to_share
 from fgsv.evaluation.evaluator import Evaluator
-from fgsv.evaluation.queue import OutOfTime
+from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
@@ -125,23 +125,25 @@ def value_data(
     check_dataset(data)
     folder = None if out is None else as_path(out, "out")
     limits = Limits(budget, precision, max_seconds)
-    _check_fits(data, payout, before)
+    if payout is not None:
+        check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
+        payout.check(data.partition.n_groups, data.outputs)
+    if before is not None:
+        check_before(before, names=data.partition.names, outputs=data.outputs, game=data.source.game)
     if seal is not None:
         check_type(seal, Seal, "a seal", "fgsv.results.Seal.load(path) opens one")
         _check_sealed({"seed": seed, "start": start, "max_seconds": max_seconds}, ledger)
-        found = described_run(data, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
-        seed = seal.seed(public)
-        if payout is not None:
-            found["policy"] = policy_of(**payout.policy, currency=payout.currency)
-        check_seal(seal, {"versions": versions(), **found})
+        settings = {"budget": budget, "precision": precision, "confidence": confidence, "on_error": on_error}
+        seed = _seed_of(seal, public, data, payout, **settings)
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(data, audit_budget, parts) if audit else None
-    on_error = worth_of_failure(data.game, on_error)
-    evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
-    described = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
     watcher, facts = watcher or Watcher(), data.facts()
-    with folder_of_run(folder, force=force, run=described), evaluator:
+    worth = worth_of_failure(data.game, on_error)
+    evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=worth, start=start or None)
+    run = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
+    # all that can be refused without an evaluation was refused: now the folder, the ledger and the workers open
+    with folder_of_run(folder, force=force, run=run), evaluator:
         if ledger is not None and (drawn := data.own_test_rows()) is not None:
             keep(drawn, ledger)  # for the next month, when their providers may have left
         watcher.measured(_cost(data, evaluator, limits))
@@ -168,26 +170,18 @@ def value_data(
             save_unfinished(folder, result)
         if payout is not None:
             result = result.paid_by(payout)
+        steps = _Steps(data, evaluator, clock, watcher)
         if without and data.partition.n_groups <= MOST_GROUPS:
-            scores = partial(_with_scores_without, data=data, evaluator=evaluator, clock=clock)
-            result = _attempt(scores, "the scores without each provider are missing", result, optional=True)
-        if plan is not None:
-            audited = partial(
-                _with_audit,
-                data=data,
-                evaluator=evaluator,
-                plan=plan,
-                clock=clock,
-                watcher=watcher,
-                payout=payout,
-                seed=seed,
-                shows_players=not aggregate_only,
+            result = _attempt(
+                steps.scores_without, "the scores without each provider are missing", result, optional=True
             )
+        if plan is not None:
+            audited = partial(steps.audit, plan, payout=payout, seed=seed, shows_players=not aggregate_only)
             result = _attempt(audited, "the audit is missing", result)
         if payout is not None and result.interrupted and (result.payout or result.unpaid) is not None:
             result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
-        return result if folder is None else _written(result, folder, aggregate_only)
+        return result if folder is None else written(result, folder, aggregate_only=aggregate_only)
 
 
 class _Clock:
@@ -230,15 +224,6 @@ def _warned(result: Result, warning: str) -> Result:
     return replace(result, own_warnings=(*result.own_warnings, warning))
 
 
-def _check_fits(data: Dataset, payout: Terms | None, before: Result | None) -> None:
-    """Raise an error if the data cannot be paid by the terms or compared with `before`."""
-    if payout is not None:
-        check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
-        payout.check(data.partition.n_groups, data.outputs)
-    if before is not None:
-        check_before(before, names=data.partition.names, outputs=data.outputs, game=data.source.game)
-
-
 def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
     """Raise an error for an option that a sealed run cannot have, or if it has no ledger."""
     why = {
@@ -252,6 +237,16 @@ def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
     if ledger is None:
         needed = option("ledger", "run.db")
         raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
+
+
+def _seed_of(seal: Seal, public: str | None, data: Dataset, payout: Terms | None, **settings: Any) -> int:
+    """Return the seed of a sealed run; raise an error if another run was sealed."""
+    found = {"versions": versions(), **described_run(data, **settings)}
+    seed = seal.seed(public)
+    if payout is not None:
+        found["policy"] = policy_of(**payout.policy, currency=payout.currency)
+    check_seal(seal, found)
+    return seed
 
 
 def _cost(data: Dataset, evaluator: Evaluator, limits: Limits) -> FirstCost:
@@ -319,50 +314,50 @@ def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuatio
     return raw, [f"the error of training seeds is missing: {why}"] if why else []
 
 
-def _with_scores_without(result: Result, *, data: Dataset, evaluator: Evaluator, clock: _Clock) -> Result:
-    """Return the result with the score without each provider."""
-    if not data.partition.is_disjoint:
-        raise GameError("some players belong to several providers")
-    before = evaluator.meter
-    with evaluator.within(clock.left):
-        scores = scores_without_each(without_folds(weighted(evaluator, data.weights)), data.partition)
-    failures = (evaluator.meter - before).failures
-    result = replace(result, without=scores)
-    return result if failures is None else _warned(result, f"for the scores without each provider {failures}")
+@dataclass(frozen=True)
+class _Steps:
+    """What may follow a valuation: each step returns the result with what it adds."""
 
+    data: Dataset
+    evaluator: Evaluator
+    clock: _Clock
+    watcher: Watcher
 
-def _with_audit(
-    result: Result,
-    *,
-    data: Dataset,
-    evaluator: Evaluator,
-    plan: AuditPlan,
-    clock: _Clock,
-    watcher: Watcher,
-    payout: Terms | None,
-    seed: int,
-    shows_players: bool,
-) -> Result:
-    """Return the result with its audit."""
-    left, most, spent = clock.left, plan.most(result.valuation), evaluator.meter
-    evaluating = spent.seconds / evaluator.n_workers
-    learning = max(0.0, clock.spent - evaluating)  # again in each valuation of a remedy
-    expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
-    watcher.audit_begins(most, expected if left is None else min(expected, left))
-    with evaluator.watched(watcher.audited):
-        audited = audit_table(
-            data,
-            result.valuation,
-            plan,
-            evaluator=evaluator,
-            payout=None if result.payout is None and result.unpaid is None else payout,
-            max_seconds=left,
-            confidence=result.confidence,
-            seed=seed,
-        )
-    if not shows_players:
-        audited = replace(audited, tables=tuple(each.for_competitors() for each in audited.tables))
-    return replace(result, audit=audited)
+    def scores_without(self, result: Result) -> Result:
+        """Evaluate all data without each provider, and each alone."""
+        if not self.data.partition.is_disjoint:
+            raise GameError("some players belong to several providers")
+        before = self.evaluator.meter
+        with self.evaluator.within(self.clock.left):
+            access = without_folds(weighted(self.evaluator, self.data.weights))
+            scores = scores_without_each(access, self.data.partition)
+        failures = (self.evaluator.meter - before).failures
+        result = replace(result, without=scores)
+        return result if failures is None else _warned(result, f"for the scores without each provider {failures}")
+
+    def audit(
+        self, plan: AuditPlan, result: Result, *, payout: Terms | None, seed: int, shows_players: bool
+    ) -> Result:
+        """Audit the valuation in the time that is left."""
+        left, most, spent = self.clock.left, plan.most(result.valuation), self.evaluator.meter
+        evaluating = spent.seconds / self.evaluator.n_workers
+        learning = max(0.0, self.clock.spent - evaluating)  # again in each valuation of a remedy
+        expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
+        self.watcher.audit_begins(most, expected if left is None else min(expected, left))
+        with self.evaluator.watched(self.watcher.audited):
+            audited = audit_table(
+                self.data,
+                result.valuation,
+                plan,
+                evaluator=self.evaluator,
+                payout=None if result.payout is None and result.unpaid is None else payout,
+                max_seconds=left,
+                confidence=result.confidence,
+                seed=seed,
+            )
+        if not shows_players:
+            audited = replace(audited, tables=tuple(each.for_competitors() for each in audited.tables))
+        return replace(result, audit=audited)
 
 
 def _recorded(result: Result, evaluator: Evaluator) -> Result:
@@ -375,9 +370,9 @@ def _recorded(result: Result, evaluator: Evaluator) -> Result:
     return result
 
 
-def _written(result: Result, folder: Path, aggregate_only: bool) -> Result:
+def written(result: Result, folder: Path, **how: Any) -> Result:
     """Write the folder of a result; return it with its files, and with the error if some could not be written."""
     try:
-        return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
+        return replace(result, files=tuple(write_result(folder, result, **how)))
     except UnwrittenError as error:
         return replace(result, files=error.files, errors=(*result.errors, error))

@@ -100,9 +100,10 @@ def _contents(result: Result, aggregate_only: bool, title: str | None) -> dict[s
         for part in (for_manager, for_lawyer, appendix)
     )
     drawn = most_groups(len(valuation.outputs or ("",)))
+    of_data = f"What the data of {counted(len(valuation), 'provider')} is worth"
     return {
         "version": fgsv.__version__,
-        "title": title or f"What the data of {counted(len(valuation), 'provider')} is worth",
+        "title": title or (of_data if result.account is None else result.account.title),
         "made": _made(result),
         "decision": result.verdict.decision,
         "many": len(valuation) > MOST_ON_A_PAGE,

@@ -45,7 +45,7 @@ def shown(result: Result) -> list[Section]:
 
 def for_manager(result: Result) -> Iterator[Section]:
     """Yield who is paid what, and how well that is known."""
-    yield Section(VERDICT, result.verdict.sentences)
+    yield Section(VERDICT, result.verdict.sentences if result.account is None else result.account.verdict)
     if result.unpaid is not None:
         yield Section(REFUSED, (str(result.unpaid.reasons),))
     if result.errors:
@@ -60,11 +60,14 @@ def for_manager(result: Result) -> Iterator[Section]:
 
 def for_lawyer(result: Result) -> list[Section]:
     """Return what was agreed, what is certain, what is not, and how to check it."""
+    warnings = Section(WARNING, tuple(_warnings(result)))
+    if result.account is not None:
+        return [*result.account.sections, *([warnings] if warnings.words else [])]
     found = [
         Section("What was agreed", rows=_agreed(result), technical=True),
         Section("What is certain", tuple(_certain(result)), technical=True),
         Section("What is not certain", tuple(_uncertain(result))),
-        Section(WARNING, tuple(_warnings(result))),
+        warnings,
         Section("How to check it", _CHECK, rows=_facts(result), technical=True),
     ]
     return [each for each in found if each.words or each.rows]
@@ -88,7 +91,8 @@ def appendix(result: Result) -> Iterator[Section]:
         yield result.highlights
     if result.audit is not None:
         yield from _audit(result.audit)
-    yield Section(RUN, tuple(_run(result)))
+    if result.account is None:
+        yield Section(RUN, tuple(_run(result)))
     if result.source is not None and result.source.notes:
         yield Section("Choices made by the command", tuple(result.source.notes), technical=True)
 

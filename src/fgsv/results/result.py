@@ -16,6 +16,7 @@ from fgsv.files import decode, encode
 from fgsv.payout import Payout, PayoutRefused, Terms
 from fgsv.payout.splitting import check_payout
 from fgsv.planning import HistoryPoint
+from fgsv.results.account import Account
 from fgsv.results.questions import SharesByQuestion
 from fgsv.results.scores_without import ScoresWithout
 from fgsv.results.seals import Sealed
@@ -27,6 +28,7 @@ PARTS: dict[str, Any] = {
     "without": ScoresWithout,
     "highlights": Section,
     "by_question": SharesByQuestion,
+    "account": Account,
     "sealed": Sealed,
     "unpaid": PayoutRefused,
 }
@@ -67,6 +69,8 @@ class Result:
     """The documents that earned and cost most, if texts were valued and single players may be shown."""
     by_question: SharesByQuestion | None = None
     """The shares by other scores and slices of the test rows, if these were declared."""
+    account: Account | None = None
+    """What is said in place of data and model, if the players are no training data."""
     sealed: Sealed | None = None
     """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
@@ -130,7 +134,8 @@ class Result:
     def groupings(self) -> dict[str, Valuation]:
         """Column -> valuation, the main grouping first."""
         columns = {} if self.source is None else self.source.columns
-        return {columns.get("group", ["group"])[0]: self.valuation, **self.others}
+        name = columns.get("group", ["group"])[0] if self.account is None else self.account.group
+        return {name: self.valuation, **self.others}
 
     def table(self) -> pd.DataFrame:
         """Return the table of the main grouping."""

@@ -213,8 +213,10 @@ class Valuation:
     @property
     def group_deviations(self) -> Floats | None:
         """(R, K, q): the variance of any weighted sum of groups is the sum over R of its squares; None if unknown."""
-        if self.deviations is None or self.player_values is None:
+        if self.deviations is None:
             return None
+        if self.estimate.of_groups:
+            return self.deviations.astype(float)
         return np.stack([self.partition.sums(each.astype(float)) for each in self.deviations])
 
     def interval(self, confidence: float = 0.95) -> Floats:

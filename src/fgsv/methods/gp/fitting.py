@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
@@ -16,9 +18,10 @@ BLOCK = 512
 """Evaluations to which parameters are fitted at once."""
 BLOCKS = 8
 """Blocks, at the most, over which parameters are averaged."""
-STEPS_FIRST, STEPS, STEPS_BLOCKS, STEPS_CAUTIOUS = 25, 20, 20, 12
-"""Of the search: up to 64 evaluations, later, in each of several blocks; and while evaluations are fewer than twice
-the parameters, where more would follow chance."""
+STEPS, STEPS_CAUTIOUS = 20, 12
+"""Of the search; and while evaluations are fewer than twice the parameters, where more would follow chance."""
+FARTHEST = 3.0
+"""Standard deviations of the prior that common parameters of several games may move."""
 
 PRIOR_MEAN = (0.0, 0.7, -1.0, 0.0, -6.0, 0.0)
 PRIOR_DEVIATION = (2.0, 0.7, 3.0, 0.5, 2.0, 1.0)
@@ -37,9 +40,11 @@ def prior(n: int) -> tuple[Floats, Floats]:
     return mean, np.concatenate([PRIOR_DEVIATION, np.full(KNOTS, KNOT_DEVIATION), players])
 
 
-def prior_kernel(target: Target, coordinates: int | None = None) -> Kernel:
-    """Return the kernel whose parameters are the means of the prior."""
-    return Kernel(target, prior(coordinates or target.n)[0])
+def prior_kernel(target: Target, coordinates: int | None = None, moved: ArrayLike = 0.0) -> Kernel:
+    """Return the kernel at the means of the prior; those of common parameters may be `moved`."""
+    theta = prior(coordinates or target.n)[0].copy()
+    theta[:COMMON] += np.asarray(moved)
+    return Kernel(target, theta)
 
 
 def fitted(kernel: Kernel, masks: Masks, values: Floats) -> Kernel:
@@ -54,28 +59,39 @@ def fitted(kernel: Kernel, masks: Masks, values: Floats) -> Kernel:
         return kernel
     standard = ((values - values.mean(axis=0)) / np.where(varies, spread, 1.0))[:, varies]
     blocks = max(1, min(BLOCKS, m // BLOCK))
-    steps = STEPS_FIRST if m <= 64 else STEPS if blocks == 1 else STEPS_BLOCKS
-    if m < 2 * len(kernel.theta):
-        steps = STEPS_CAUTIOUS
+    steps = STEPS if m >= 2 * len(kernel.theta) else STEPS_CAUTIOUS
+    bounds = [*BOUNDS, *[(-1.0, 1.0)] * KNOTS, *[(-3.0, 3.0)] * kernel.n]
+    options = {"maxiter": steps, "maxfun": 2 * steps}
     order = np.random.default_rng(m).permutation(m)
-    found = [
-        _fitted(kernel, masks[rows], standard[rows], steps)
-        for rows in (order[k * BLOCK : (k + 1) * BLOCK] for k in range(blocks))
-    ]
+    found = []
+    for rows in np.split(order[: blocks * BLOCK], range(BLOCK, blocks * BLOCK, BLOCK)):
+        data = (kernel.target, masks[rows], standard[rows])
+        found.append(minimize(cost, kernel.theta, data, "L-BFGS-B", True, bounds=bounds, options=options).x)
     return Kernel(kernel.target, np.mean(found, axis=0))
 
 
-def _fitted(kernel: Kernel, masks: Masks, values: Floats, steps: int) -> Floats:
-    data = (kernel.target, masks, values)
-    starts = [kernel.theta]
-    if np.array_equal(kernel.theta, prior(kernel.n)[0]):
-        steep = kernel.theta.copy()
-        steep[[PRODUCT, SLOPE]] = -4.0, 1.0
-        starts.append(steep)
-    start = min(starts, key=lambda theta: cost(theta, *data)[0])
-    bounds = [*BOUNDS, *[(-1.0, 1.0)] * KNOTS, *[(-3.0, 3.0)] * kernel.n]
-    options = {"maxiter": steps, "maxfun": 2 * steps}
-    return np.asarray(minimize(cost, start, data, "L-BFGS-B", True, bounds=bounds, options=options).x)
+def fitted_together(runs: Sequence[tuple[Masks, Floats]]) -> tuple[float, ...]:
+    """Return how far common parameters move from the prior's means if they are fitted to several games at once.
+
+    It is what `GP(parameters=...)` takes. A run has (m, n) coalitions, the empty and the full one first, and their
+    (m,) utilities, of which the straight line between U(0) and U(N) is left out.
+    """
+    deviations = prior(1)[1][:COMMON]
+    games = []
+    for masks, values in runs:
+        above = values - values[0] - (values[1] - values[0]) * masks.mean(axis=1)
+        if above.std() > 1e-9 * np.abs(values).max():
+            games.append((Target(masks.shape[1]), masks, ((above - above.mean()) / above.std())[:, None]))
+
+    def together(moved: Floats) -> tuple[float, Floats]:
+        off = moved / deviations
+        fits = [cost(prior_kernel(game[0], moved=moved).theta, *game) for game in games]
+        gradient = sum(slope[:COMMON] for _, slope in fits) - (len(fits) - 1) * off / deviations
+        return sum(fit for fit, _ in fits) - (len(fits) - 1) * 0.5 * float(off @ off), gradient
+
+    bounds = np.outer(deviations, (-FARTHEST, FARTHEST))
+    found = minimize(together, np.zeros(COMMON), jac=True, bounds=bounds, options={"maxiter": STEPS})
+    return tuple(found.x.tolist())
 
 
 def cost(theta: Floats, target: Target, masks: Masks, values: Floats) -> tuple[float, Floats]:

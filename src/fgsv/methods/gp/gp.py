@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from fgsv.methods.enumeration import Enumeration
 from fgsv.methods.gp.choice import FEW_PLAYERS
 from fgsv.methods.gp.estimator import GPEstimator
+from fgsv.methods.gp.kernel import COMMON
 from fgsv.methods.gp.linear import LinearEstimator
 from fgsv.methods.gp.proxy import CheapGame, Proxy, check_proxy
 from fgsv.methods.method import Method, Problem, Task
@@ -41,6 +43,9 @@ class GP:
     learn: str | None = None
     """What is learned: "kernel", "players" (what each adds: the limit of many players) or "sizes" (means by size). By
     default the first up to 512 players, the second beyond, and less where evaluations are quicker than learning."""
+    parameters: Sequence[float] | None = None
+    """Of the kernel, those common to all players, less their prior means: fitted to other runs, which costs no bias.
+    This run then fits none, and draws as it would at the prior."""
 
     name: ClassVar[str] = "gp"
 
@@ -49,6 +54,10 @@ class GP:
             raise TypeError(f"unbiased must be True or False, got {self.unbiased!r:.200}")
         if self.learn not in (None, KERNEL, PLAYERS, SIZES):
             raise ValueError(f"learn must be 'kernel', 'players' or 'sizes', got {self.learn!r:.200}")
+        if self.parameters is not None:
+            given = np.asarray(self.parameters, dtype=float)
+            if given.shape != (COMMON,) or not np.isfinite(given).all():
+                raise ValueError(f"parameters must be {COMMON} finite numbers, got {self.parameters!r:.200}")
 
     def least(self, task: Task) -> int:
         """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
@@ -70,10 +79,9 @@ class GP:
         if self.learn is not None:
             return self
         seconds = np.inf if task.seconds is None else task.seconds
-        is_few = task.n_players <= (
-            FEW_PLAYERS if task.n_known else 0
-        )  # what is known is learned from, if that is quick
-        if self.proxy is not None or is_few or (task.n_players <= MOST_PLAYERS and seconds >= QUICK):
+        is_few = task.n_known > 0 and task.n_players <= FEW_PLAYERS  # to learn from what is known is quick
+        is_asked = self.proxy is not None or self.parameters is not None
+        if is_asked or is_few or (task.n_players <= MOST_PLAYERS and seconds >= QUICK):
             return replace(self, learn=KERNEL)
         return replace(self, learn=SIZES if seconds < CHEAP else PLAYERS)
 

@@ -71,24 +71,11 @@ class Sampler:
             full |= over
         return np.minimum(found, unknown)
 
-    def draw(self, law: Floats, count: int, rng: np.random.Generator) -> tuple[Masks, Floats]:
+    def draw(self, law: Floats, count: int, rng: np.random.Generator, *, ends: bool = False) -> tuple[Masks, Floats]:
         """Draw up to `count` unknown coalitions; return them, in random order, and how many of each size to expect.
 
-        The draws of each size are those of the allocation, rounded at random.
-        """
-        expected = self.allocation(law, count)
-        total = expected.sum()
-        count = round(float(total))
-        places = (np.arange(count) + rng.random(count)) / max(count, 1) * total
-        sizes = np.minimum(np.searchsorted(np.cumsum(expected), places, side="right"), self.target.n - 1)
-        return self._of_sizes(np.bincount(sizes, minlength=self.target.n + 1), rng), expected
-
-    def draw_independently(
-        self, law: Floats, count: int, rng: np.random.Generator, *, ends: bool
-    ) -> tuple[Masks, Floats]:
-        """Draw with sizes that tell nothing of each other; those that would mostly be drawn are completed.
-
-        With `ends`, coalitions of one player and of all but one come before all others.
+        Sizes are independent of each other, but those that would mostly be drawn are completed; with `ends`,
+        coalitions of one player and of all but one come before all others.
         """
         unknown = self.unknown
         sizes = np.arange(len(law))

@@ -67,10 +67,9 @@ def saturating(masks: Masks, values: Floats, whole: float) -> Saturating | None:
 
 
 def trust(beside: Kernel, rest: Floats, without: Kernel, values: Floats, masks: Masks) -> float:
-    """Return how much a trend counts, from 0 to 1.
+    """Return how much a trend counts, from 0 to 1, by the odds of the utilities of coalitions of two players or more.
 
-    The odds are those of the utilities of coalitions of two players or more, given the ends and the players alone:
-    with the trend, which leaves the (m,) `rest` to the process, and without it, which leaves the `values`.
+    They are given the rest: with the trend, which leaves `rest` to the process, and without it: the (m,) `values`.
     """
     n, sizes = masks.shape[1], masks.sum(axis=1)
     if len(masks) <= 2 + PER_PLAYER * n:

@@ -25,6 +25,8 @@ class Evaluations:
     """(m, n), or more columns where coalitions have players who have left."""
     values: Floats
     """(m, q): utilities, less a trend whose values are known."""
+    features: Floats
+    """(m, p): a proxy's, less the same."""
     drawn: Masks
     """(m,): by a law; the others were chosen, or known before."""
     expected: Floats
@@ -84,7 +86,8 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
     the jackknife. Beyond BASIS evaluations the error of V is the jackknife itself (known as HC3 in regression): the
     sum of d_j d_j', d_j = kappa rho_j [(1 - a) h_j + a c_j]. kappa = 1 + (number of parameters) / (number of
     evaluations that they are fitted to), after Akaike's final prediction error: parameters that were fitted to T_j
-    make rho_j too small.
+    make rho_j too small. Predictions that shrink all differences between players in common have an error that the
+    process takes for independent ones: by how much C moves P along itself is a further deviation, times 1 - a.
     """
     target, m = kernel.target, len(data.values)
     unknown = sampler.unknown
@@ -92,6 +95,11 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
     weighing = Weighing(kernel, data, unknown)
     kappa = 1 + (COMMON + kernel.n) / max(1.0, m / 2, float(min(weighing.n_free, BLOCK * BLOCKS)))
     influences = found.influences if target.has_drift else found.influences - _mean(found.influences)
+    drawn = data.drawn[:, None] / max(1, int(np.count_nonzero(data.drawn)))
+    moved = (weighing.weights - drawn * found.influences).T @ found.residuals
+    a = max(0.0, 1 - BASIS / m)
+    values = found.prediction + a * moved
+    shrunk = (1 - a) * _along(found.prediction - found.prediction.mean(axis=0), moved)[None]
     if found.variances is not None:
         h = influences * np.sqrt(weighing.left + 1 / (1 + weighing.n_free))[:, None]
         squares = (h**2).sum(axis=1)
@@ -99,16 +107,15 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
         some, weights = candidates(target, CANDIDATES * (1 + (target.n <= FEW_PLAYERS)), rng)
         covariance = posterior(kernel, sampler.is_free(some), some, weights, data.masks, found.influences, unknown)
         deviations = (kappa + MARGIN) * _of_outputs(root(covariance), scale, data.stated)
-        return Values(found.prediction, deviations, 2 * _freedom(squares, found.residuals[:, data.stated]), 0.0)
-    a = 1 - BASIS / m
-    drawn = data.drawn[:, None] / max(1, int(np.count_nonzero(data.drawn)))
-    corrected = found.prediction + (weighing.weights - drawn * found.influences).T @ found.residuals
-    by_prediction = (1 - a) * kappa * np.sqrt(weighing.left)[:, None] * found.residuals
-    by_draws = a * kappa * weighing.by_draws(found.residuals)
-    deviations = _summed(data.stated, (influences, by_prediction), (weighing.weights, by_draws))
-    squares = ((1 - a) ** 2 * weighing.left * (influences**2).sum(axis=1)) + a**2 * (weighing.weights**2).sum(axis=1)
-    values = (1 - a) * found.prediction + a * corrected
-    return Values(values, deviations, _freedom(squares, found.residuals[:, data.stated]), a)
+        freedom = 2 * _freedom(squares, found.residuals[:, data.stated])
+    else:
+        by_prediction = (1 - a) * kappa * np.sqrt(weighing.left)[:, None] * found.residuals
+        by_draws = a * kappa * weighing.by_draws(found.residuals)
+        deviations = _summed(data.stated, (influences, by_prediction), (weighing.weights, by_draws))
+        squares = (1 - a) ** 2 * weighing.left * (influences**2).sum(axis=1)
+        squares += a**2 * (weighing.weights**2).sum(axis=1)
+        freedom = _freedom(squares, found.residuals[:, data.stated])
+    return Values(values, np.concatenate([deviations, shrunk]), freedom, a)
 
 
 def unbiased(kernels: list[Kernel], values: list[Floats], folds: Ints, sampler: Sampler, data: Evaluations) -> Values:
@@ -183,6 +190,12 @@ def _freedom(squares: Floats, residuals: Floats) -> float:
     rows = total**2 / np.maximum((energy**2).sum(axis=0), 1e-300)
     rows = rows[total > 0]
     return max(1.0, float(rows.min())) if len(rows) else np.inf
+
+
+def _along(directions: Floats, moves: Floats) -> Floats:
+    """Return (n, q): the projection of each move on its direction."""
+    part = (directions * moves).sum(axis=0) / np.maximum((directions**2).sum(axis=0), 1e-300)
+    return np.asarray(directions * part)
 
 
 def _mean(rows: Floats) -> Floats:

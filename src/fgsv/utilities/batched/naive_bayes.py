@@ -48,7 +48,8 @@ class NaiveBayes:
         last = self.X[sets.listed[sets.starts[1:] - 1]]
         alike = np.flatnonzero((first == last).all(axis=1) | (self.smoothing == 0))  # the others vary
         found = np.zeros(len(sets), dtype=bool)
-        found[alike] = ~self.predict(sets.take(alike), frozenset()).fitted
+        if len(alike):
+            found[alike] = ~self.predict(sets.take(alike), frozenset()).fitted
         return found
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
