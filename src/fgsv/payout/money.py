@@ -168,6 +168,10 @@ def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:
         The bound, a multiple of `unit`.
 
     """
-    money = (Decimal(x) / unit).to_integral_value(rounding=rounding) * unit
-    written = money.quantize(unit, context=Context(prec=3 * MOST_DIGITS))  # 100.00, not 1E+2
-    return written or abs(written)  # not -0.00
+    return whole_units((Decimal(x) / unit).to_integral_value(rounding=rounding) * unit, unit)
+
+
+def whole_units(money: Decimal, unit: Decimal) -> Decimal:
+    """Return money with as many digits after the point as the unit has: 100.00, not 1E+2, and 0.00, not -0.00."""
+    written = money.quantize(unit, context=Context(prec=3 * MOST_DIGITS))
+    return written or abs(written)
