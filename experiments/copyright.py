@@ -187,7 +187,7 @@ def make_game(out: Path, scale: Scale, model: DiffusionModel, players: Logos, ad
 
     generated = torch.as_tensor(np.load(find_or_make(out / "generated.npy", game.fingerprint, generate)))
     game = DiffusionGame(*arguments, generated, scale.settings, adapters_at_once=adapters)
-    say(f"{game.room.adapters} adapters and {game.room.trajectories} trajectories at once")
+    say(f"{game.adapters_at_once} adapters and {game.trajectories_at_once} trajectories at once")
     return game
 
 

@@ -15,7 +15,20 @@ def positive_number(name: str, number: Any) -> float:
 
 
 def whole_number(name: str, number: Any, least: int | None = None) -> int:
-    """Return a number as an integer, or raise an error if it is not whole, or too small."""
+    """Return a number as an integer.
+
+    >>> whole_number("n_steps", 3.0, least=1)
+    3
+
+    Args:
+        name: The argument, for errors.
+        number: What a user gave; a text of digits is no number.
+        least: The smallest that is allowed. Default: any.
+
+    Raises:
+        ValueError: It is not whole, or too small.
+
+    """
     try:
         whole = int(number)
     except (TypeError, ValueError, OverflowError):
@@ -51,7 +64,17 @@ def as_list(given: Any, expected: str) -> list[Any]:
 
 
 def as_texts(given: Any, argument: str, what: str = "texts") -> list[str]:
-    """Return a list of texts, or of names, or raise an error that names the argument."""
+    """Return a list of texts.
+
+    Args:
+        given: What a user gave.
+        argument: Its name, for errors.
+        what: What the texts are, in the plural.
+
+    Raises:
+        TypeError: It is no list, such as a single text, or an entry is no text.
+
+    """
     texts = as_list(given, f"{argument} must be a list of {what}")
     for each in texts:
         check_type(each, str, f"a list of {what} as {argument}", "one entry is no text")
@@ -59,6 +82,21 @@ def as_texts(given: Any, argument: str, what: str = "texts") -> list[str]:
 
 
 def check_type(given: object, kind: type | tuple[type, ...], expected: str, hint: str = "") -> None:
-    """Raise an error if an argument is of another type: it names what was expected, and how to get it."""
+    """Raise an error if an argument is of another type.
+
+    >>> check_type("data.csv", dict, "a mapping as data", "open the file first")
+    Traceback (most recent call last):
+    TypeError: expected a mapping as data, got str: open the file first
+
+    Args:
+        given: What a user gave.
+        kind: The type that is expected, or several.
+        expected: It and the argument, in words.
+        hint: How to get it.
+
+    Raises:
+        TypeError: It is of another type.
+
+    """
     if not isinstance(given, kind):
         raise TypeError(f"expected {expected}, got {type(given).__name__}{hint and f': {hint}'}")

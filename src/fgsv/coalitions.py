@@ -55,7 +55,7 @@ class Coalitions:
     def take(self, rows: Ints) -> Coalitions:
         """Return the coalitions of these rows, in that order."""
         lengths = self.n_listed[rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        starts = starts_of(lengths)
         entries = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
         return Coalitions(self.n_players, self.listed[entries], starts, self.inverted[rows])
 
@@ -92,12 +92,22 @@ class Coalitions:
         n = masks.shape[1]
         inverted = 2 * masks.sum(axis=1) > n
         rows, players = np.nonzero(masks ^ inverted[:, None])
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(masks)))])
-        return cls(n, players.astype(np.int32), starts.astype(np.int64), inverted)
+        starts = starts_of(np.bincount(rows, minlength=len(masks)))
+        return cls(n, players.astype(np.int32), starts, inverted)
 
     @classmethod
     def from_lists(cls, n_players: int, lists: Iterable[NDArray[np.integer]], inverted: ArrayLike) -> Coalitions:
-        """Return coalitions from one list of players each; lists of equal length may be the rows of an array."""
+        """Return coalitions from one list of players each.
+
+        >>> Coalitions.from_lists(4, [np.array([2]), np.array([0, 3])], [False, True]).sizes.tolist()
+        [1, 2]
+
+        Args:
+            n_players: n.
+            lists: m lists of players; those of equal length may be the rows of an array.
+            inverted: (m,) whether a list has the players left out.
+
+        """
         lists = list(lists)
         starts = np.cumsum([0, *(len(players) for players in lists)], dtype=np.int64)
         listed = np.concatenate(lists) if lists else np.empty(0)
@@ -134,6 +144,15 @@ class Coalitions:
         )
 
 
+def starts_of(lengths: NDArray[np.integer]) -> Ints:
+    """Return (m + 1,): where each of m lists starts, one after the other, and where the last one ends.
+
+    >>> starts_of(np.array([2, 0, 1])).tolist()
+    [0, 2, 2, 3]
+    """
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
 def describe(coalitions: Coalitions, row: int) -> str:
     """Describe a coalition by its size and its first ten members."""
     members = coalitions.members(row)
@@ -145,22 +164,31 @@ def log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
     """Return the logarithm of the binomial coefficient C(n, k), for arrays."""
     from scipy.special import gammaln  # workers do without it: it is half of the time they take to start
 
-    n, k = np.asarray(n), np.asarray(k)
+    n = np.asarray(n)
+    k = np.asarray(k)
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def draw_blocks(n_players: int, sizes: NDArray[np.integer], rng: np.random.Generator) -> tuple[Coalitions, Ints]:
     """Draw one uniform coalition of each given size; those of one size are blocks of random permutations.
 
-    `sizes` (m,), or (J, m) for J streams, are between 1 and n - 1, in each stream in order. Coalitions of one size in
-    one stream cut a permutation into disjoint lists (of members, or of those left out, whichever is shorter), so that
-    together they cover the players evenly. Returns the coalitions, stream after stream, and for each the number of
-    its permutation: coalitions of different permutations are independent.
+    Coalitions of one size in one stream cut a permutation into disjoint lists (of members, or of those left out,
+    whichever is shorter), so that together they cover the players evenly.
+
+    Args:
+        n_players: n.
+        sizes: (m,), or (J, m) for J streams, between 1 and n - 1, in each stream in order.
+        rng: Draws the permutations.
+
+    Returns:
+        The coalitions, stream after stream, and for each the number of its permutation: coalitions of different
+        permutations are independent.
+
     """
     changes = np.diff(np.atleast_2d(sizes), axis=1, prepend=0) != 0
     sizes = sizes.reshape(-1)
     shorts = np.minimum(sizes, n_players - sizes)
-    starts = np.concatenate([[0], np.cumsum(shorts)]).astype(np.int64)
+    starts = starts_of(shorts)
     first = np.flatnonzero(changes)
     counts = np.diff(first, append=len(sizes))
     # each coalition's place: its permutation, and where its block begins there
@@ -197,8 +225,12 @@ _AT_ONCE = 2**20
 
 # Packed coalitions: a batch as bytes, the same bytes for the same coalitions on every machine.
 
-BITS, MEMBERS, LEFT_OUT = 0, 1, 2
-"""The first byte of a packed coalition: bits follow, or a list of members, or of those left out."""
+BITS = 0
+"""The first byte of a packed coalition if bits follow."""
+MEMBERS = 1
+"""... if a list of members does."""
+LEFT_OUT = 2
+"""... if a list of those left out does."""
 BITS_ONLY = 1024
 """Up to this many players every coalition is packed as bits: 128 bytes, and no loop over coalitions."""
 
@@ -234,11 +266,11 @@ def pack(coalitions: Coalitions) -> bytes:
 
 
 def _rows(coalitions: Coalitions) -> list[bytes]:
-    n, starts = coalitions.n_players, coalitions.starts.tolist()
+    starts = coalitions.starts.tolist()
     listed = coalitions.listed.astype("<i4")
     rows = []
     for row, inverted in enumerate(coalitions.inverted.tolist()):
-        if 32 * (starts[row + 1] - starts[row]) < n:
+        if 32 * (starts[row + 1] - starts[row]) < coalitions.n_players:
             flag = LEFT_OUT if inverted else MEMBERS
             rows.append(bytes([flag]) + listed[starts[row] : starts[row + 1]].tobytes())
         else:
@@ -284,7 +316,8 @@ def unpack(n_players: int, batch: bytes) -> Coalitions:
     """
     if n_players <= BITS_ONLY:
         return Coalitions.from_masks(unpack_masks(n_players, batch))
-    lists, inverted = [], []
+    lists = []
+    inverted = []
     for row in split(batch):
         if row[0] == BITS:
             bits = np.frombuffer(row, np.uint8, offset=1)

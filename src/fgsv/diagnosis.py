@@ -114,25 +114,41 @@ def diagnose(
 ) -> Diagnosis:
     """Measure how a game behaves by size of coalition, and whether Algorithm 1's assumption holds.
 
-    >>> import fgsv
-    >>> from fgsv.games import SumOfUnanimity
-    >>> fgsv.diagnose(SumOfUnanimity(32), budget=1_000).n_evaluations
-    938
-
     At 16 sizes s, draw a coalition S of size s and four other players z1, z1', z2, z2', and evaluate
 
         deletion       |U(S + z1) - U(S)|
         second order   |U(S + z1 + z1') - U(S + z1 + z2) - U(S + z1' + z2') + U(S + z2 + z2')|
 
-    (the paper's definition 3 and assumption 2): six evaluations a draw. `output` selects one of several outputs.
-    `n_jobs`, `ledger`, `on_error` and `timeout` are as for `fgsv.value`.
+    (the paper's definition 3 and assumption 2): six evaluations a draw.
+
+    Args:
+        game: As for `fgsv.value`, with at least six players.
+        budget: Evaluations in total, U(0) and U(N) among them: at most a million.
+        seed: Seed of the draws, and of the resampling behind the errors.
+        output: Position of the output that is measured, from 0.
+        n_jobs: Workers; -1 for one per core. Default: those of `joblib.parallel_config`, or one.
+        ledger: File that records every evaluation, and answers those that it has.
+        on_error: "raise", a number that a failed evaluation counts as, or "empty", as for `fgsv.value`.
+        timeout: Seconds that a batch may take; it needs worker processes.
+
+    Raises:
+        ValueError: The budget is too small for two draws at each size, or another argument is wrong.
+        GameError: An evaluation failed, and `on_error` is "raise".
+
+    Examples:
+        >>> import fgsv
+        >>> from fgsv.games import SumOfUnanimity
+        >>> fgsv.diagnose(SumOfUnanimity(32), budget=1_000).n_evaluations
+        938
+
     """
     read = read_players(game, None)[0]
     n = read.n_players
     if n < 6:
         raise ValueError(f"diagnose needs at least 6 players, but the game has {n}")
     sizes = _sizes(n)
-    budget, seed = whole_number("budget", budget), whole_number("seed", seed, least=0)
+    budget = whole_number("budget", budget)
+    seed = whole_number("seed", seed, least=0)
     output = whole_number("output", output)
     n_draws = (budget - 2) // (EVALUATIONS_PER_DRAW * len(sizes))
     if n_draws < 2:
@@ -200,10 +216,9 @@ def _draws(n: int, sizes: Ints, n_draws: int, rng: np.random.Generator) -> list[
         lists = []
         for _ in range(n_draws):
             chosen = rng.choice(n, n - size if large else size + 4, replace=False)
-            four, rest = chosen[:4], chosen[4:]
             for taken in added:
-                kept = [z for z in range(4) if (z in taken) != large]
-                lists.append(np.concatenate([four[kept], rest]))
+                kept = [z for z in range(4) if (z in taken) != large]  # z1, z1', z2, z2' are the first four
+                lists.append(np.concatenate([chosen[kept], chosen[4:]]))
         batches.append(Coalitions.from_lists(n, lists, np.full(len(lists), large)))
     return batches
 
@@ -217,14 +232,15 @@ def _curves(sizes: Ints, drawn: Floats, ends: Floats, n: int, weights: Floats) -
     seen = np.stack([drawn[:, :, 0], drawn[:, :, 1], drawn[:, :, 2:].mean(axis=2)])
     means = np.einsum("rsd,ksd->rks", weights, seen).reshape(len(weights), -1)
     inner = np.unique(at[at < n])
-    place, node = np.log1p(at), np.log1p(inner)
+    place = np.log1p(at)
     width = 0.5 * np.log1p(n) / N_SIZES
     curves = np.empty((len(weights), len(inner) + 2))
     curves[:, 0], curves[:, -1] = ends
-    for column, centre in enumerate(node, start=1):
-        kernel = np.exp(-0.5 * ((place - centre) / width) ** 2)
+    for column, centre in enumerate(np.log1p(inner), start=1):
         offset = place - centre
-        first, second = kernel @ offset, kernel @ offset**2
+        kernel = np.exp(-0.5 * (offset / width) ** 2)
+        first = kernel @ offset
+        second = kernel @ offset**2
         line = kernel * (second - offset * first)
         curves[:, column] = means @ (line / line.sum())
     return np.concatenate([[0], inner, [n]]), curves
@@ -255,6 +271,5 @@ def _resampled_quantiles(differences: Floats, weights: Floats) -> Floats:
     order = np.argsort(differences, axis=1)
     ranked = np.take_along_axis(differences, order, axis=1)
     reached = np.cumsum(np.take_along_axis(weights, order[None], axis=2), axis=2)
-    return np.asarray(
-        np.take_along_axis(ranked[None], (reached >= 0.99 - 1e-12).argmax(axis=2)[:, :, None], axis=2)[..., 0]
-    )
+    place = (reached >= 0.99 - 1e-12).argmax(axis=2)[:, :, None]
+    return np.asarray(np.take_along_axis(ranked[None], place, axis=2)[..., 0])

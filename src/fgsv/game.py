@@ -295,7 +295,8 @@ def grouped(game: Any, groups: Any) -> Game:
     partition = Partition.of(groups, getattr(game, "n_players", None))
     if not partition.is_disjoint:
         raise ValueError("a grouped game needs each player in one group, but some players are co-owned")
-    inner, codes = as_game(game, partition.n_players), partition.codes
+    inner = as_game(game, partition.n_players)
+    codes = partition.codes
     over = _over(inner, lambda masks: masks[:, codes], partition.n_groups, partition.fingerprint)
     return replace(over, grouped_by=partition)
 
@@ -305,7 +306,8 @@ def _over(inner: Game, rows: Callable[[Masks], Masks], n: int, name: str) -> Gam
 
     Nothing of what the other says about its own players holds for these: neither who they are nor what they cost.
     """
-    retrain, unfitted = inner.retrain, inner.unfitted
+    retrain = inner.retrain
+    unfitted = inner.unfitted
     return replace(
         inner,
         function=lambda masks: inner.function(rows(masks)),
@@ -331,8 +333,15 @@ def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, M
 
     Its last eight players are the bits of k, so one game, with its workers and its place in a ledger, holds all
     trainings.
+
+    Args:
+        game: A game that says how to train it again (`retrain`).
+        coalitions: (m, n) coalitions of its players.
+        numbers: (m,) k, from 1 to 255, for each.
+
     """
-    retrain, n = game.retrain, game.n_players
+    retrain = game.retrain
+    n = game.n_players
     assert retrain is not None
 
     def function(masks: Masks) -> ArrayLike:
@@ -395,14 +404,26 @@ class Precedence:
 def with_precedence(game: Any, origin: ArrayLike | Precedence, players: ArrayLike | None = None) -> Game:
     """Return the game in which a copy counts only beside its original: u'(S) = u(rows of S whose origin is in S).
 
-    >>> either = with_precedence(lambda masks: masks.any(axis=1), [0, 0])  # the second row is a copy of the first
-    >>> either([[False, True], [True, True]]).tolist()
-    [0.0, 1.0]
+    U(N) is the same as in `game`, so values have the same sum. The original of one copy earns what it would without
+    the copy, and as much again as the copy does. Nobody gains by splitting, merging or renaming, since the game does
+    not know who owns what. One evaluation costs one of `game`'s.
 
-    `origin` has the row that each row of `game` descends from (`fgsv.audit.Copies.origin`); `players` the player of
-    each row, from 0, if several rows are one. U(N) is the same as in `game`, so values have the same sum. The
-    original of one copy earns what it would without the copy, and as much again as the copy does. Nobody gains by
-    splitting, merging or renaming, since the game does not know who owns what. One evaluation costs one of `game`'s.
+    Args:
+        game: A game whose players are n rows.
+        origin: (n,) the row that each row descends from, itself if from none (`fgsv.audit.Copies.origin`).
+        players: (n,) the player of each row, numbered from 0. Default: each row is a player.
+
+    Returns:
+        A game of the players, with a fingerprint of its own if `game` has one.
+
+    Raises:
+        ValueError: `origin` is not the first of each line, or `players` has gaps.
+
+    Examples:
+        >>> either = with_precedence(lambda masks: masks.any(axis=1), [0, 0])  # the second row is a copy of the first
+        >>> either([[False, True], [True, True]]).tolist()
+        [0.0, 1.0]
+
     """
     order = origin if isinstance(origin, Precedence) else Precedence.of(origin, players)
     inner = as_game(game, len(order.origin))

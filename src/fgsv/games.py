@@ -72,8 +72,8 @@ class Glove:
     right: int
 
     def __post_init__(self) -> None:
-        left, right = whole_number("left", self.left, least=0), whole_number("right", self.right, least=0)
-        if left + right == 0:
+        n_players = whole_number("left", self.left, least=0) + whole_number("right", self.right, least=0)
+        if n_players == 0:
             raise ValueError("a game of gloves needs at least one player, got left=0 and right=0")
 
     @property
@@ -115,7 +115,8 @@ class WeightedMajority:
     quota: int
 
     def __post_init__(self) -> None:
-        weights, quota = np.asarray(self.weights), np.asarray(self.quota)
+        weights = np.asarray(self.weights)
+        quota = np.asarray(self.quota)
         whole = weights.ndim == 1 and quota.ndim == 0 and {weights.dtype.kind, quota.dtype.kind} <= set("iu")
         if not whole or not len(weights) or (weights < 0).any() or quota < 1:
             raise ValueError(
@@ -135,7 +136,8 @@ class WeightedMajority:
     @property
     def shapley(self) -> Floats:
         """(n,): the chance to turn a losing coalition into a winning one, by counting coalitions by weight."""
-        n, weights = self.n_players, np.asarray(self.weights, dtype=np.int64)
+        n = self.n_players
+        weights = np.asarray(self.weights, dtype=np.int64)
         values = np.empty(n)
         for player, weight in enumerate(weights):
             # counts[s, w]: coalitions of s others with total weight w, exact as Python integers

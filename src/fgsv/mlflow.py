@@ -45,7 +45,8 @@ def log_progress(valuation: Valuation) -> None:
 
 
 def _parameters(result: Result) -> dict[str, str]:
-    valuation, source = result.valuation, result.source
+    valuation = result.valuation
+    source = result.source
     found: dict[str, Any] = {"method": valuation.method, "seed": valuation.seed, "end": valuation.end.reason.value}
     if valuation.settings is not None:
         found |= {"budget": valuation.settings.budget, "game": valuation.settings.fingerprint}

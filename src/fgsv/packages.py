@@ -45,11 +45,20 @@ def _version(package: str) -> str | None:
 
 
 def optional(module: str, purpose: str, extra: str) -> ModuleType:
-    """Import a package of an extra, or raise an error that says how to install it.
+    """Import a package of an extra.
 
     >>> optional("not_there", "figures", "plots")
     Traceback (most recent call last):
     ImportError: figures need the package not_there: pip install 'matplotlib>=3.8'
+
+    Args:
+        module: What to import, such as "matplotlib.figure".
+        purpose: What needs it, in the plural.
+        extra: The extra of fgsv that has it.
+
+    Raises:
+        ImportError: It is not installed; the error says how to install it.
+
     """
     try:
         return importlib.import_module(module)
@@ -121,7 +130,8 @@ def _current_folder() -> Iterator[None]:
     """
     import cloudpickle
 
-    here, known = os.getcwd(), set(sys.modules)
+    here = os.getcwd()
+    known = set(sys.modules)
     sys.path.append(here)
     try:
         yield

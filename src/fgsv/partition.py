@@ -38,13 +38,22 @@ class Partition:
 
     @classmethod
     def of(cls, groups: Any, n_players: int | None = None, players: Sequence[Hashable] | None = None) -> Partition:
-        """Read labels, a mapping name -> indices, an ownership matrix, or None (each player is its own group).
+        """Read the groups of players.
 
-        With the names of the `players`, groups may be a mapping player -> group, and labels with an index of their
-        own, such as a column of a data frame, are put in the players' order.
+        Args:
+            groups: One label for each player, a mapping name -> indices, an (n, K) ownership matrix, a partition, or
+                None: each player is its own group. With the names of the players also a mapping player -> group; and
+                labels with an index of their own, such as a column of a data frame, are put in the players' order.
+            n_players: Checked, if given; None needs it.
+            players: The players' names.
 
-        >>> Partition.of({"bob": "south", "ann": "north"}, players=["ann", "bob"]).names
-        ('north', 'south')
+        Raises:
+            ValueError: A player has no group, or several; labels are missing; shares do not sum to one.
+
+        Examples:
+            >>> Partition.of({"bob": "south", "ann": "north"}, players=["ann", "bob"]).names
+            ('north', 'south')
+
         """
         if players is not None and not isinstance(groups, cls):
             named = cls.of(_in_order(groups, players), len(players))

@@ -21,14 +21,27 @@ if TYPE_CHECKING:
     from fgsv.diagnosis import Diagnosis
 
 # From Okabe and Ito's palette, which colour-blind readers can tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+GREEN = "#009E73"
+GREY = "#7F7F7F"
 SERIES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
 MOST_GROUPS = 40
 """Groups that a plot shows: those whose values are furthest from zero."""
 
 
 def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
-    """Draw each group's value with its interval; negative values have another colour."""
+    """Draw each group's value with its interval; negative values have another colour.
+
+    Args:
+        valuation: Of one output or several, which are side by side; of many groups the 40 furthest from zero.
+        ax: Axes of matplotlib to draw into. Default: those of a new figure, tall enough.
+        confidence: Level of the intervals.
+
+    Returns:
+        The axes; `ax.figure.savefig(path)` saves them.
+
+    """
     check_valuation(valuation)
     ax = _axes(ax, valuation.partition.n_groups)
     _dots(ax, valuation, valuation.values, valuation.half_width(confidence))
@@ -38,13 +51,27 @@ def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
 
 
 def players(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
-    """Draw each player's value with its interval: those that earn and cost most, if there are many."""
+    """Draw each player's value with its interval.
+
+    Args:
+        valuation: Its players are drawn as groups of one; of many those that earn and cost most.
+        ax: Axes of matplotlib to draw into. Default: those of a new figure, tall enough.
+        confidence: Level of the intervals.
+
+    """
     check_valuation(valuation)
     return values(valuation.of_players(), ax, confidence=confidence)
 
 
 def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
-    """Draw each group's share of U(N) - U(0) in percent, with its interval."""
+    """Draw each group's share of U(N) - U(0) in percent, with its interval.
+
+    Args:
+        valuation: With something to share; of many groups the 40 furthest from zero.
+        ax: Axes of matplotlib to draw into. Default: those of a new figure, tall enough.
+        confidence: Level of the intervals.
+
+    """
     check_valuation(valuation)
     ax = _axes(ax, valuation.partition.n_groups)
     bounds = 100 * valuation.share_interval(confidence)
@@ -56,11 +83,19 @@ def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
 def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw the widest interval of a value against the evaluations, both on logarithmic axes.
 
-    Pass the rounds of `fgsv.iterate`, or the history of a result (`fgsv.results.Result.load(path).history`).
+    Args:
+        rounds: Those of `fgsv.iterate`, or the history of a result (`fgsv.results.Result.load(path).history`).
+        ax: Axes of matplotlib to draw into. Default: those of a new figure.
+        confidence: Level of the intervals of values; a history has widths of shares, at its own level.
+
+    Raises:
+        ValueError: All values are exact, or their errors unknown.
+
     """
     if isinstance(rounds, Valuation):
         raise ValueError("a valuation keeps no history: pass the rounds of fgsv.iterate, or the history of a result")
-    points, of_shares = [], False
+    points = []
+    of_shares = False
     expected = "rounds must be those of fgsv.iterate, or the history of a result"
     for each in as_list(rounds, expected):
         if not hasattr(each, "half_width"):
@@ -180,7 +215,8 @@ def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any) -> None:
         colours = [SERIES[number % len(SERIES)]] * len(shown)
         if len(outputs) == 1:
             colours = [ORANGE if value < 0 else BLUE for value in columns[shown, number]]
-        centre, half = columns[shown, number], reaches[shown, number]
+        centre = columns[shown, number]
+        half = reaches[shown, number]
         ax.hlines(places, centre - half, centre + half, colors=colours, linewidth=2)
         ax.scatter(centre, places, c=colours, zorder=3, label=output or None)
     ax.axvline(0, color=GREY, linewidth=1)

@@ -130,11 +130,13 @@ class SizeWeights:
     @classmethod
     def of(cls, semivalue: Semivalue, n_players: int) -> SizeWeights:
         """Return the weights of a semivalue among n players."""
-        n, s = n_players, np.arange(1, n_players)
+        n = n_players
+        s = np.arange(1, n)
         if semivalue == SHAPLEY:  # exact, without the rounding of logarithms
             return cls(n / (s * (n - s)), np.zeros(n - 1), 1 / n, 1 / n)
         log_p = semivalue.log_weights(n)
-        joined, left = np.exp(log_choose(n, s) + log_p[:-1]), np.exp(log_choose(n, s) + log_p[1:])
+        joined = np.exp(log_choose(n, s) + log_p[:-1])
+        left = np.exp(log_choose(n, s) + log_p[1:])
         return cls(
             joined + left,
             (joined * s - left * (n - s)) / n,

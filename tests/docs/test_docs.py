@@ -87,7 +87,7 @@ def test_every_command_is_in_the_reference():
         sys.path.remove(str(DOCS))
     text = reference()
     for command in cli.app.registered_commands:
-        name = command.name or command.callback.__name__
+        name = command.name or command.callback.__name__.replace("_", "-")
         assert f"## fgsv {name}\n" in text
     for name in ("--group", "--refit-preprocessing", "--aggregate-only"):
         assert name in text

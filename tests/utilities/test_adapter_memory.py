@@ -8,7 +8,7 @@ torch, memory = Lazy("torch"), Lazy("fgsv.utilities.adapters.memory")
 
 
 def test_adapters_are_fitted_to_the_memory():
-    need = memory.Need(fixed=2**30, each=2**28)
+    need = memory.MemoryNeed(fixed=2**30, each=2**28)
     assert memory.fit("adapters", need, free=3 * 2**30, asked=None, most=1024) == 8
     assert memory.fit("adapters", need, free=3 * 2**30, asked=5, most=1024) == 5
     assert memory.fit("adapters", need, free=300 * 2**30, asked=None, most=64) == 64
@@ -16,10 +16,8 @@ def test_adapters_are_fitted_to_the_memory():
         memory.fit("adapters", need, free=3 * 2**30, asked=20, most=1024)
     with pytest.raises(MemoryError, match=r"1 adapters at once need 1\.25 GiB .* 0 adapters would fit: use"):
         memory.fit("adapters", need, free=2**30, asked=None, most=1024)
-    cpu = torch.device("cpu")
-    assert memory.room_for(print, print, cpu, None, memory.Room(1024, 512)) == memory.Room(64, 512)
     with pytest.raises(ValueError, match="at least 1"):
-        memory.room_for(print, print, cpu, 0, memory.Room(1024, 512))
+        memory.check_asked(0)
 
 
 def test_memory_is_measured_with_few_and_with_twice_as_many(monkeypatch):
@@ -41,10 +39,11 @@ def test_memory_is_measured_with_few_and_with_twice_as_many(monkeypatch):
     ):
         monkeypatch.setattr(torch.cuda, name, answer)
     gpu = torch.device("cuda")
-    assert memory.measure("adapters", run, 1, gpu) == memory.Need(200, 150)
-    assert memory.measure("trajectories", run, 4, gpu) == memory.Need(0, 200)  # eight do not fit
-    assert memory.room_for(run, run, gpu, None, memory.Room(64, 64)) == memory.Room(4, 4)
+    assert memory.measure("adapters", run, 1, gpu) == memory.MemoryNeed(200, 150)
+    assert memory.measure("trajectories", run, 4, gpu) == memory.MemoryNeed(0, 200)  # eight do not fit
+    assert memory.fit_on_gpu("adapters", run, 1, gpu, None, 64) == 4
+    assert memory.fit_on_gpu("adapters", run, 1, gpu, None, 3) == 3
     with pytest.raises(MemoryError, match=r"6 adapters at once need .* 4 adapters would fit"):
-        memory.room_for(run, run, gpu, 6, memory.Room(64, 64))
+        memory.fit_on_gpu("adapters", run, 1, gpu, 6, 64)
     with pytest.raises(MemoryError, match=r"8 adapters at once need more than 0\.00 GiB .* are free: use a smaller"):
         memory.measure("adapters", run, 8, gpu)

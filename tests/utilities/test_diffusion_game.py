@@ -11,7 +11,7 @@ from tiny_diffusion import tiny_model
 pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "peft")]
 torch, diffusers, peft = Lazy("torch"), Lazy("diffusers"), Lazy("peft")
 small_model, diffusion = Lazy("experiments.diffusion_model"), Lazy("fgsv.utilities.diffusion.fine_tuning")
-likelihood, memory = Lazy("fgsv.utilities.diffusion.likelihood"), Lazy("fgsv.utilities.adapters.memory")
+likelihood = Lazy("fgsv.utilities.diffusion.likelihood")
 trainings = Lazy("fgsv.utilities.adapters.training")
 
 SETTINGS = {"rank": 2, "alpha": 4, "learning_rate": 1e-2, "batch": 2, "epochs": 2}
@@ -111,11 +111,11 @@ def test_the_empty_coalition_is_the_model_without_adapters(game):
 def test_trajectories_are_the_same_in_pieces(game):
     weights = 0.1 * torch.randn(2, game.adapted.n_weights, generator=torch.Generator().manual_seed(0))
     whole = game._trajectories(weights, game._noise, 2)
-    game.room = memory.Room(3, 2)  # one trajectory of each adapter at a time
+    game.trajectories_at_once = 2  # one trajectory of each adapter at a time
     try:
         pieces = game._trajectories(weights, game._noise, 2)
     finally:
-        del game.room
+        del game.trajectories_at_once
     torch.testing.assert_close(pieces, whole, rtol=1e-3, atol=1e-4)
 
 

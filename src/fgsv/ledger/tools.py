@@ -18,7 +18,6 @@ from fgsv.files import as_path, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.copying import copy_batches, copy_runs
-from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.packages import how_to_install
 
@@ -75,12 +74,12 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
     with ExitStack() as stack:
         opened = [stack.enter_context(Ledger(path, read_only=True)) for path in sources]  # before `into` is created
         for each in opened:
-            check_stays_forgotten(each, opened)
+            each.check_stays_forgotten(opened)
         if Path(into).exists():
             with Ledger(into, read_only=True) as before:
-                check_stays_forgotten(before, opened)
+                before.check_stays_forgotten(opened)
                 for each in opened:
-                    check_stays_forgotten(each, [before])
+                    each.check_stays_forgotten([before])
         target = stack.enter_context(Ledger(into))
         for source in opened:
             numbers = {number: target.game(game) for number, game in source.games()}

@@ -51,28 +51,26 @@ class KNNVote:
     """Number of coalitions that are best evaluated in one call."""
 
     def __post_init__(self) -> None:
-        tables = {"X": _as_floats(self.X, "X"), "X_test": _as_floats(self.X_test, "X_test")}
-        columns = {"y": read_column(self.y, "y"), "y_test": read_column(self.y_test, "y_test")}
-        for name, table in tables.items():
-            if table.ndim != 2 or not len(table):
-                raise ValueError(f"{name} must have two dimensions and at least one row, got shape {table.shape}")
-            if not np.isfinite(table).all():
-                raise ValueError(f"{name} has missing or infinite numbers")
-            labels = columns[name.replace("X", "y")]
-            if labels.shape != (len(table),):
-                raise ValueError(f"{name.replace('X', 'y')} has shape {labels.shape}, expected ({len(table)},)")
-        if tables["X"].shape[1] != tables["X_test"].shape[1]:
-            raise ValueError(f"X has {tables['X'].shape[1]} columns, but X_test has {tables['X_test'].shape[1]}")
         whole_number("n_neighbors", self.n_neighbors, least=1)
-        if not self.regression:
-            classes_of(columns["y"], columns["y_test"])
-            for name, labels in columns.items():
-                check_labels(labels, name, "KNNVote(regression=False)")
-        for name, array in {**tables, **columns}.items():
-            if self.regression and name.startswith("y"):
-                array = _as_floats(array, name)
-                if not np.isfinite(array).all():
-                    raise ValueError(f"{name} has missing or infinite numbers")
+        X = _as_floats(self.X, "X")
+        X_test = _as_floats(self.X_test, "X_test")
+        y = read_column(self.y, "y")
+        y_test = read_column(self.y_test, "y_test")
+        for table, labels, name in ((X, y, ""), (X_test, y_test, "_test")):
+            if table.ndim != 2 or not len(table):
+                raise ValueError(f"X{name} must have two dimensions and at least one row, got shape {table.shape}")
+            if labels.shape != (len(table),):
+                raise ValueError(f"y{name} has shape {labels.shape}, expected ({len(table)},)")
+            if not self.regression:
+                check_labels(labels, f"y{name}", "KNNVote(regression=False)")
+        if X.shape[1] != X_test.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} columns, but X_test has {X_test.shape[1]}")
+        if self.regression:
+            y = _as_floats(y, "y")
+            y_test = _as_floats(y_test, "y_test")
+        else:
+            classes_of(y, y_test)
+        for name, array in {"X": X, "y": y, "X_test": X_test, "y_test": y_test}.items():
             object.__setattr__(self, name, array)
 
     @property
@@ -150,9 +148,12 @@ class KNNVote:
 def _as_floats(array: Any, name: str) -> Floats:
     check_mask(array, name)
     try:
-        return np.asarray(array, dtype=float)
+        numbers = np.asarray(array, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a dense array of numbers, got {type(array).__name__}") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} has missing or infinite numbers")
+    return numbers
 
 
 def _vote_values(votes: Floats, k: int) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgsv.coalitions import Coalitions
+from fgsv.coalitions import Coalitions, starts_of
 from fgsv.partition import Partition, called, names_in
 from fgsv.types import Ints, Masks
 
@@ -51,7 +51,7 @@ class RowSets:
         if positions.dtype == bool:
             positions = np.flatnonzero(positions)
         lengths = self.n_listed[positions]
-        starts = _starts(lengths)
+        starts = starts_of(lengths)
         entries = np.repeat(self.starts[positions] - starts[:-1], lengths) + np.arange(starts[-1])
         return RowSets(self.n_rows, self.listed[entries], starts, self.inverted[positions])
 
@@ -59,7 +59,7 @@ class RowSets:
         """Return the same sets, all as lists of the rows in them; large sets cost their full size."""
         if not self.inverted.any():
             return self
-        starts = _starts(self.sizes)
+        starts = starts_of(self.sizes)
         listed = np.empty(starts[-1], dtype=np.int64)
         is_large = np.repeat(self.inverted, self.sizes)
         listed[is_large] = np.nonzero(self.take(self.inverted).inside(self.n_rows))[1]
@@ -145,7 +145,7 @@ class Units:
         if partition.n_players != n_rows:
             raise ValueError(f"{called('units', units)} has {partition.n_players} labels, but X has {n_rows} rows")
         codes = partition.codes
-        return cls(n_rows, np.argsort(codes, kind="stable"), _starts(np.bincount(codes)), partition.names)
+        return cls(n_rows, np.argsort(codes, kind="stable"), starts_of(np.bincount(codes)), partition.names)
 
     @property
     def n_players(self) -> int:
@@ -211,13 +211,9 @@ def pad(sets: RowSets, min_size: int) -> RowSets:
     padded = sets.n_rows + places - sizes  # behind the rows of a set, the padding rows in turn
     padded[places < sizes] = short.listed
     lengths = np.where(small, min_size, sets.n_listed)
-    starts = _starts(lengths)
+    starts = starts_of(lengths)
     listed = np.empty(starts[-1], dtype=np.int64)
     is_small = np.repeat(small, lengths)
     listed[~is_small] = sets.take(~small).listed
     listed[is_small] = padded.reshape(-1)
     return RowSets(sets.n_rows, listed, starts, sets.inverted & ~small)
-
-
-def _starts(lengths: NDArray[np.integer]) -> Ints:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

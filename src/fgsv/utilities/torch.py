@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -296,51 +296,48 @@ def torch_utility(
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     X, y, X_test, y_test = (_as_numpy(array) for array in (X, y, X_test, y_test))
     classifier = np.asarray(y).dtype.kind != "f"
-    given_module = module
+
+    def learner_of(
+        own_seed: int, start: torch.nn.Module, data: Data, scored: Sequence[Output], _: int
+    ) -> tuple[Learner, str, Any]:
+        if not data.is_dense:
+            raise ValueError("torch_utility needs X to be a dense array of numbers")
+        check_batched(scored)
+        # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
+        own_loss = loss or (_cross_entropies if data.n_classes else _squares)
+        dtype = next(start.parameters()).dtype
+        rows, test_rows = (torch.as_tensor(array, dtype=dtype, device=where) for array in data.features())
+        labels = torch.as_tensor(data.y, dtype=torch.int64 if data.n_classes else dtype, device=where)
+        makes = fresh and not isinstance(module, torch.nn.Module)
+        learner = Copies(
+            module=deepcopy(start).to(where).train(),
+            tester=deepcopy(start).to(where).eval(),
+            loss=own_loss,
+            optimizer=optimizer,
+            X=torch.cat([rows, torch.zeros_like(rows[:1])]),
+            y=torch.cat([labels, torch.zeros_like(labels[:1])]),
+            X_test=test_rows,
+            n_classes=data.n_classes,
+            n_steps=n_steps,
+            batch_size=batch_size,
+            n_copies=n_copies,
+            seed=own_seed,
+            seeds=FreshSeeds.of_data(data, own_seed) if fresh else None,
+            start=partial(_start, module) if makes else None,
+        )
+        _try_out(learner)
+        weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}
+        is_module = isinstance(own_loss, torch.nn.Module)  # hashed by its class and its repr
+        content = [type(own_loss), repr(own_loss)] if is_module else own_loss
+        return learner, "", [repr(start), weights, content, optimizer, n_steps, batch_size, own_seed]
+
+    given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
     replicates = []
     for replicate in range(n_replicates):
         own_seed = int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
         start = _start(module, own_seed)
         kind = Kind(type(start).__name__, classifier, takes_tensors=True)
-
-        def choose(
-            start: torch.nn.Module, data: Data, scored: Sequence[Output], _: int, own_seed: int = own_seed
-        ) -> tuple[Learner, str, Any]:
-            if not data.is_dense:
-                raise ValueError("torch_utility needs X to be a dense array of numbers")
-            # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
-            chosen_loss = loss or (_cross_entropies if data.n_classes else _squares)
-            module = deepcopy(start).to(where).train()
-            dtype = next(start.parameters()).dtype
-            X, X_test = (torch.as_tensor(array, dtype=dtype, device=where) for array in data.features())
-            y = torch.as_tensor(data.y, dtype=torch.int64 if data.n_classes else dtype, device=where)
-            X, y = (torch.cat([rows, torch.zeros_like(rows[:1])]) for rows in (X, y))
-            learner = Copies(
-                module=module,
-                tester=deepcopy(module).eval(),
-                loss=chosen_loss,
-                optimizer=optimizer,
-                X=X,
-                y=y,
-                X_test=X_test,
-                n_classes=data.n_classes,
-                n_steps=n_steps,
-                batch_size=batch_size,
-                n_copies=n_copies,
-                seed=own_seed,
-            )
-            if fresh:
-                make = None if isinstance(given_module, torch.nn.Module) else partial(_start, given_module)
-                learner = replace(learner, seeds=FreshSeeds.of_data(data, own_seed), start=make)
-            check_batched(scored)
-            _try_out(learner)
-            weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}
-            is_module = isinstance(chosen_loss, torch.nn.Module)  # hashed by its class and its repr
-            content = [type(chosen_loss), repr(chosen_loss)] if is_module else chosen_loss
-            return learner, "", [repr(start), weights, content, optimizer, n_steps, batch_size, own_seed]
-
-        given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-        replicates.append(build(kind, choose, start, given))
+        replicates.append(build(kind, partial(learner_of, own_seed), start, given))
     return TorchUtility(tuple(replicates))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
@@ -45,7 +45,7 @@ class Learner(Protocol):
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
 
 
-class Choosy(Learner, Protocol):
+class FallibleLearner(Learner, Protocol):
     """A learner that cannot be fitted to every set of rows, and says to which."""
 
     def unfitted(self, sets: RowSets) -> Masks: ...  # noqa: D102
@@ -208,7 +208,7 @@ class Utility:
         return self._unfitted if hasattr(self.learner, "unfitted") else None
 
     def _unfitted(self, coalitions: Coalitions, values: Floats) -> Masks:
-        learner = cast(Choosy, self.learner)
+        learner = cast(FallibleLearner, self.learner)
         found = np.zeros(len(coalitions), dtype=bool)
         suspects = (values[:, : len(self.defaults)] == self.defaults).all(axis=1)
         for some in slices(coalitions, self.units.n_rows):
@@ -424,7 +424,8 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
     options: dict[str, Any] = {}
     if type(model) is Pipeline:
         if len(model.steps) != 2 or type(model.steps[0][1]) not in SCALERS:
-            return f"a pipeline has a batched twin only if it is a model after one of {_names(SCALERS)}"
+            scalers = ", ".join(each.__name__ for each in SCALERS)
+            return f"a pipeline has a batched twin only if it is a model after one of {scalers}"
         scaler, model = (step for _, step in model.steps)
         if type(scaler) is StandardScaler and isinstance(model, _PENALISED) and model.fit_intercept:
             options = {"standardised": scaler.with_std}
@@ -441,7 +442,3 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
         if output.score is None:
             return f"{output.name} is not among the batched scores"
     return twin_of(model, data, **options)
-
-
-def _names(types: Iterable[type]) -> str:
-    return ", ".join(each.__name__ for each in types)

@@ -37,9 +37,8 @@ from fgsv.valuation import Reason, RunSettings, Valuation, file
 from fgsv.verification.checking import open_again
 from fgsv.verification.forging import moves_in_words, odds_in_words
 from fgsv.verification.proofs import Proof, picks, sealed_of
-from fgsv.verification.recorded_results import compare_with_record
 from fgsv.verification.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
-from fgsv.verification.verify import differences
+from fgsv.verification.verify import compare_with_record, differences
 
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
 """Ends that the operator of a run can choose."""

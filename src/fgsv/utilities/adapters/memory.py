@@ -14,15 +14,7 @@ ADVICE = "use a smaller batch, another precision or another GPU"
 
 
 @dataclass(frozen=True)
-class Room:
-    """Number of adapters to train at once, and of trajectories (of all adapters together) to draw at once."""
-
-    adapters: int
-    trajectories: int
-
-
-@dataclass(frozen=True)
-class Need:
+class MemoryNeed:
     """Memory of a call: `fixed` bytes, and `each` for every adapter or trajectory."""
 
     fixed: int
@@ -31,34 +23,10 @@ class Need:
     def fitting(self, free: int) -> int:
         """Return how many fit in `free` bytes.
 
-        >>> Need(fixed=100, each=10).fitting(155)
+        >>> MemoryNeed(fixed=100, each=10).fitting(155)
         5
         """
         return max(0, (free - self.fixed) // max(self.each, 1))
-
-
-def room_for(
-    train: Callable[[int], object], draw: Callable[[int], object], device: torch.device, asked: int | None, most: Room
-) -> Room:
-    """Return how many to handle at once: as many as asked for or, on a GPU, as many as fit.
-
-    Args:
-        train: Trains this many adapters for one step; called on a GPU only, to measure its memory.
-        draw: Draws this many short trajectories; called on a GPU only.
-        device: The device of the model.
-        asked: Adapters at once that the user asked for; None: 64 on a CPU, as many as fit on a GPU.
-        most: Limits of both, which are never exceeded.
-
-    Raises:
-        ValueError: `asked` is below 1.
-        MemoryError: The GPU has no room for as many as were asked for, or for one.
-
-    """
-    check_asked(asked)
-    if device.type != "cuda":
-        return Room(min(asked or 64, most.adapters), most.trajectories)
-    adapters = fit_on_gpu("adapters", train, 1, device, asked, most.adapters)
-    return Room(adapters, fit_on_gpu("trajectories", draw, 4, device, None, most.trajectories))
 
 
 def check_asked(asked: int | None) -> None:
@@ -88,10 +56,10 @@ def fit_on_gpu(
     return fit(what, measure(what, run, few, device), free, asked, most)
 
 
-def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
+def fit(what: str, need: MemoryNeed, free: int, asked: int | None, most: int) -> int:
     """Return how many to handle at once in `free` bytes.
 
-    >>> fit("adapters", Need(fixed=100, each=10), free=155, asked=None, most=4)
+    >>> fit("adapters", MemoryNeed(fixed=100, each=10), free=155, asked=None, most=4)
     4
 
     Args:
@@ -115,7 +83,7 @@ def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
     return min(asked or fitting, most)
 
 
-def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> Need:
+def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> MemoryNeed:
     """Measure the peak memory of `run(few)` and `run(2 * few)`, beyond what is already allocated.
 
     If twice as many do not fit, all memory of `few` counts as theirs, and none as fixed.
@@ -139,7 +107,7 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
             run(count)
         except torch.OutOfMemoryError as error:
             if peaks:
-                return Need(0, -(-peaks[-1] // few))
+                return MemoryNeed(0, -(-peaks[-1] // few))
             least = torch.cuda.max_memory_allocated(device) - before
             raise MemoryError(
                 f"{count} {what} at once need more than {_gib(least)} GiB of GPU memory, and {_gib(free)} GiB are "
@@ -147,7 +115,7 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
             ) from error
         peaks.append(torch.cuda.max_memory_allocated(device) - before)
     each = max((peaks[2] - peaks[1]) // few, 1)
-    return Need(max(peaks[1] - few * each, 0), each)
+    return MemoryNeed(max(peaks[1] - few * each, 0), each)
 
 
 def free_memory(device: torch.device) -> int:

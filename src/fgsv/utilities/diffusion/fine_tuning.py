@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.adapters.layers import AdaptedModel, adapt
-from fgsv.utilities.adapters.memory import Room, room_for
+from fgsv.utilities.adapters.memory import check_asked, fit_on_gpu
 from fgsv.utilities.adapters.plan import n_steps
 from fgsv.utilities.adapters.stacks import check_settings, in_stacks
 from fgsv.utilities.adapters.training import AdamW, Course
@@ -25,6 +25,8 @@ TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
 """The attention projections of a diffusers UNet, by the ends of their names."""
 MOST_ADAPTERS = 2048
 """Trained at once."""
+CPU_ADAPTERS = 64
+"""Trained at once on a CPU."""
 MOST_TRAJECTORIES = 8192
 """Drawn at once, of all adapters together; more would not use a GPU better."""
 
@@ -201,6 +203,7 @@ class DiffusionGame:
         adapters_at_once: int | None = None,
     ) -> None:
         settings = settings or Settings()
+        check_asked(adapters_at_once)
         if len(queries) != len(generated):
             raise ValueError(
                 f"generated has images for {len(generated)} prompts, but there are {len(queries)} queries"
@@ -218,10 +221,18 @@ class DiffusionGame:
         self._asked = adapters_at_once
 
     @cached_property
-    def room(self) -> Room:
-        """How many adapters are trained and how many trajectories are drawn at once."""
-        most = Room(MOST_ADAPTERS, MOST_TRAJECTORIES)
-        return room_for(self._train_some, self._draw_some, self.adapted.device, self._asked, most)
+    def adapters_at_once(self) -> int:
+        """Number of adapters trained at once."""
+        if self.adapted.device.type != "cuda":
+            return min(self._asked or CPU_ADAPTERS, MOST_ADAPTERS)
+        return fit_on_gpu("adapters", self._train_some, 1, self.adapted.device, self._asked, MOST_ADAPTERS)
+
+    @cached_property
+    def trajectories_at_once(self) -> int:
+        """Number of trajectories drawn at once, of all adapters together."""
+        if self.adapted.device.type != "cuda":
+            return MOST_TRAJECTORIES
+        return fit_on_gpu("trajectories", self._draw_some, 4, self.adapted.device, None, MOST_TRAJECTORIES)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -246,7 +257,7 @@ class DiffusionGame:
     def __call__(self, masks: ArrayLike) -> Floats:
         """Return (m, q) log-likelihoods of (m, n) coalitions."""
         coalitions = as_masks(masks, self.n_players)
-        return in_stacks(coalitions, self._evaluate, self.room.adapters, len(self.outputs))
+        return in_stacks(coalitions, self._evaluate, self.adapters_at_once, len(self.outputs))
 
     def adapters(self, masks: Masks) -> torch.Tensor:
         """Train and return the (B, P) adapters of (B, n) coalitions."""
@@ -274,7 +285,7 @@ class DiffusionGame:
 
     def _evaluate(self, masks: Masks) -> Floats:
         weights = self.adapters(masks)
-        at_once = max(1, self.room.trajectories // len(self._noise.start))
+        at_once = max(1, self.trajectories_at_once // len(self._noise.start))
         means = (
             self._trajectories(weights[i : i + at_once], self._noise, self.settings.trajectories)
             for i in range(0, len(weights), at_once)
@@ -285,7 +296,7 @@ class DiffusionGame:
     def _trajectories(self, weights: torch.Tensor | None, noise: Noise, count: int) -> torch.Tensor:
         """Return the (B, q, count, C, H, W) means of x_0, computed in as many pieces as memory requires."""
         prompts = self._queries[:-1].repeat_interleave(count, dim=0)
-        at_once = max(1, self.room.trajectories // (1 if weights is None else len(weights)))
+        at_once = max(1, self.trajectories_at_once // (1 if weights is None else len(weights)))
         pieces = [
             self._draw(weights, self.process, noise[i : i + at_once], prompts[i : i + at_once])
             for i in range(0, len(prompts), at_once)

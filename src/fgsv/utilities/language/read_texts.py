@@ -33,7 +33,9 @@ def words_of(text: str) -> list[str]:
 def read_documents(documents: Any) -> list[list[str]]:
     """Return the texts of each player, which is a text or several; an error names the player without any."""
     if isinstance(documents, (str, bytes)) or not isinstance(documents, Sequence):
-        raise TypeError(f"documents must be a list with a player's text in each place, got {_kind(documents)}")
+        raise TypeError(
+            f"documents must be a list with a player's text in each place, got {type(documents).__name__}"
+        )
     if not len(documents):
         raise ValueError("there are no documents: give at least one player")
     players = []
@@ -41,7 +43,7 @@ def read_documents(documents: Any) -> list[list[str]]:
         texts = [given] if not isinstance(given, (list, tuple)) else list(given)
         wrong = next((text for text in texts if not isinstance(text, str)), None)
         if wrong is not None:
-            raise TypeError(f"document {number} must be text, or a list of texts, got {_kind(wrong)}")
+            raise TypeError(f"document {number} must be text, or a list of texts, got {type(wrong).__name__}")
         if not any(text.strip() for text in texts):
             raise ValueError(f"document {number} has no text: leave it out")
         players.append(texts)
@@ -55,13 +57,13 @@ def read_tests(tests: Any) -> dict[str, list[tuple[str, str]]]:
     {'news': [('', 'It rained.')], 'questions': [('Who?', 'Nobody.')]}
     """
     if not isinstance(tests, Mapping):
-        raise TypeError(f"tests must be a mapping from domains to lists of texts, got {_kind(tests)}")
+        raise TypeError(f"tests must be a mapping from domains to lists of texts, got {type(tests).__name__}")
     if not tests:
         raise ValueError("there are no test texts: give at least one domain")
     found: dict[str, list[tuple[str, str]]] = {}
     for domain, given in tests.items():
         if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-            raise TypeError(f"the tests of {domain!r} must be a list of texts, got {_kind(given)}")
+            raise TypeError(f"the tests of {domain!r} must be a list of texts, got {type(given).__name__}")
         pairs = [("", each) if isinstance(each, str) else each for each in given]
         for number, pair in enumerate(pairs):
             if not isinstance(pair, Sequence) or len(pair) != 2 or not all(isinstance(each, str) for each in pair):
@@ -96,7 +98,3 @@ def divisors(n_tokens: Ints, domains: Domains, per: str) -> Floats:
         return n_tokens.astype(float)
     texts = [[answer.encode("utf-8", "surrogatepass") for _, answer in pairs] for pairs in domains.values()]
     return np.log(2) * np.array([sum(map(len, each)) for each in texts], dtype=float)
-
-
-def _kind(found: Any) -> str:
-    return type(found).__name__
