@@ -16,6 +16,7 @@ Notation of this room (n players, m evaluations; S and T are coalitions of s and
     V        the value that is stated: (1 - a) P + a C, with a = max(0, 1 - BASIS / m): predictions while f
              interpolates every evaluation, corrected ones in the limit. With `unbiased` C at once, and parameters out
              of fold
+    Sigma    posterior covariance of the values: the error of P, once residuals have corrected its scale
 
 `kernel.py` has the covariance, `fitting.py` and `fits.py` its parameters, `smoother.py` P, rho and h, `sampler.py`
 what is drawn, `choice.py` what is chosen and the posterior covariance of the values, `values.py` V and its error, and
