@@ -322,11 +322,11 @@ def test_a_player_is_described_by_its_name_and_first_words():
     documents = Documents(
         np.array(["one\n two " + "x" * 100, "three"], dtype=object),
         np.array(["row 1", "row 2"], dtype=object),
-        None,
-        {"by": fgsv.Partition.of(["a", "b"])},
         {"all": ["one"]},
-        {},
-        (),
+        units=None,
+        groupings={"by": fgsv.Partition.of(["a", "b"])},
+        test_groups={},
+        notes=(),
     )
     name, words = documents.describe_player(0)
     assert name == "row 1"

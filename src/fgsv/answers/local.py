@@ -57,6 +57,11 @@ class HF:
         self.dtype, self.tree = dtype, tree
         self.model, read = load(model, tokenizer, dtype, self.device)
         self.reader = Reader(read, self.model.get_input_embeddings().weight.shape[0])
+        self.noise = NOISE[dtype]
+        config = self.model.config
+        self.most_tokens = int(getattr(config, "max_position_embeddings", None) or 2**31)
+        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+        self._keeps_all = kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
         taken = inspect.signature(self.model.forward).parameters
         if not {"position_ids", "logits_to_keep", "past_key_values"} <= taken.keys():
             raise ValueError(f"{type(self.model).__name__} takes no position_ids, logits_to_keep and past_key_values")
@@ -71,42 +76,22 @@ class HF:
             "precision": self.dtype,
         }
 
-    @property
-    def noise(self) -> float:
-        """Standard error of the log-likelihood of one token."""
-        return NOISE[self.dtype]
-
-    @property
-    def most_tokens(self) -> int:
-        """Tokens that the model takes."""
-        return int(getattr(self.model.config, "max_position_embeddings", None) or 2**31)
-
     def logprob(self, prompts: Sequence[Ids], answer: Ids) -> Floats:
         """Return (m,) the log-likelihood of the answer after each prompt."""
-        different = sorted({tuple(prompt) for prompt in prompts})
+        given = [tuple(prompt) for prompt in prompts]
+        different = sorted(set(given))
         tree = Tree.of(different)
-        found = dict(zip(different, self._by(tree, different, list(answer)), strict=True))
-        return np.array([found[tuple(prompt)] for prompt in prompts])
-
-    def _by(self, tree: Tree, prompts: Sequence[tuple[int, ...]], answer: list[int]) -> Floats:
-        """Return the log-likelihoods along the tree, or in batches."""
-        saves = sum(map(len, prompts)) + len(answer) * len(prompts) >= WORTH_A_TREE * (
-            tree.n_tokens + len(answer) * len(prompts)
-        )
-        fits = self._keeps_all and tree.n_cached(prompts) <= CACHED_TOKENS[self.device.type]
-        if (saves and fits) if self.tree is None else self.tree:
-            return self._along(tree, answer)
-        found = np.empty(len(prompts))
-        rows = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
-        self._score(found, [(None, prompts[row], row) for row in rows], answer, None)
-        return found
-
-    @property
-    def _keeps_all(self) -> bool:
-        """Whether the cache keeps the keys of all tokens, in full attention."""
-        config = self.model.config
-        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-        return kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
+        n_tokens, of_answers = sum(map(len, different)), len(answer) * len(different)
+        saves = n_tokens + of_answers >= WORTH_A_TREE * (tree.n_tokens + of_answers)
+        fits = tree.most_nodes * len(max(different, key=len)) <= CACHED_TOKENS[self.device.type]
+        if (saves and fits and self._keeps_all) if self.tree is None else self.tree:
+            found = self._along(tree, list(answer))
+        else:
+            found = np.empty(len(different))
+            rows = sorted(range(len(different)), key=lambda row: -len(different[row]))
+            self._score(found, [(None, different[row], row) for row in rows], list(answer), None)
+        places = {prompt: place for place, prompt in enumerate(different)}
+        return found[[places[prompt] for prompt in given]]
 
     def _along(self, tree: Tree, answer: list[int]) -> Floats:
         """Return the log-likelihoods along a tree, level by level."""
@@ -218,7 +203,7 @@ class Tree:
         """Tokens on all edges."""
         return sum(len(ids) for edges in self.levels for _, ids, _ in edges)
 
-    def n_cached(self, prompts: Sequence[tuple[int, ...]]) -> int:
-        """Return the most tokens in caches of a level, with padding."""
-        most = max(sum(row is None for _, _, row in edges) for edges in self.levels)
-        return most * max(map(len, prompts))
+    @property
+    def most_nodes(self) -> int:
+        """The most beginnings on a level whose caches are kept."""
+        return max(sum(row is None for _, _, row in edges) for edges in self.levels)

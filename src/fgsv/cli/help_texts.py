@@ -13,6 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SECTIONS = {
     "Data": "target* text* group* regroup unit unit_size* max_players shared_units group_missing target_missing "
     "ignore encoding",
+    "Answers": "fee* sample* seed_from* stratum drop duplicates least",
     "Test rows": "test* test_by test_fraction split_seed* monte_carlo_only also_slice output_by prompt",
     "Model and score": "model* training task metric* also_metric empty training_seeds refit_preprocessing reference",
     "Precision": "pilot* budget* precision* max_time* confidence seed*",
@@ -28,7 +29,7 @@ OTHERS = "Options"
 MANY = 20
 """A command with fewer options has one section, and shows all of them."""
 VALUES = {
-    "COLUMN": "target text unit test_by output_by prompt registered",
+    "COLUMN": "target text unit test_by output_by prompt registered stratum",
     "COLUMNS": "group regroup ignore also_slice",
     "NAME": "group_missing encoding",
     "NAMES": "metric also_metric",
@@ -42,7 +43,7 @@ VALUES = {
     "NUMBERS": "empty parts",
     "FRACTION": "fraction test_fraction precision",
     "DURATION": "max_time",
-    "AMOUNT": "amount payout floor cap",
+    "AMOUNT": "amount payout fee floor cap",
     "CODE": "currency",
 }
 """What help calls the value of an option."""

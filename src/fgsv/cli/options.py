@@ -40,6 +40,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "confidence": {"read": parsers.a_confidence},
     "data": {"kind": list[Path]},
     "empty": {"kind": list[str], "read": parsers.numbers},
+    "fee": {"kind": str},
     "floor": {"kind": str},
     "game": {"kind": str},
     "limits": PYTHON_ONLY,
@@ -213,7 +214,7 @@ def check_needs(context: typer.Context) -> None:
         if needed in given and not given[needed]:
             for name in others:
                 if name in given and was_given(context, name):
-                    raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with --{needed}")
+                    raise typer.BadParameter(f"{_flag(name)} can only be used with {_flag(needed)}")
 
 
 def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
@@ -224,11 +225,11 @@ def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
             words = IN_PYTHON.sub("", parameter.words).strip().removesuffix(".")
             if function.chosen_by not in ("", key) and (key not in found or words != found[key].words):
                 before = f"{found[key].words}. " if key in found else ""
-                words = f"{before}With --{function.chosen_by}: {words[0].lower()}{words[1:]}"
+                words = f"{before}With {_flag(function.chosen_by)}: {words[0].lower()}{words[1:]}"
             elif key in found:
                 continue
             found[key] = parameter._replace(words=words)
-    flags = {each.name: f"--{key.replace('_', '-')}" for key, each in found.items()}
+    flags = {each.name: _flag(key) for key, each in found.items()}
     return {
         key: each._replace(words=re.sub("`(.*?)`", lambda name: flags.get(name[1], name[1]), each.words))
         for key, each in found.items()
@@ -246,7 +247,7 @@ def _as_option(key: str, parameter: Parameter, hidden: Iterable[str]) -> inspect
         default = None
     kind = parameter.kind if default is not None else parameter.kind | None
     flag = typer.Option(
-        f"--{key.replace('_', '-')}",
+        _flag(key),
         help=parameter.words,
         hidden=key in hidden,
         metavar=next((word for word, names in VALUES.items() if key in names.split()), None),
@@ -260,7 +261,7 @@ def _read(key: str, given: Any, context: typer.Context) -> Any:
     try:
         return EXCEPTIONS.get(key, {}).get("read", lambda same: same)(given)
     except typer.BadParameter as error:
-        error.ctx, error.param_hint = context, f"'--{key.replace('_', '-')}'"
+        error.ctx, error.param_hint = context, f"'{_flag(key)}'"
         raise
 
 
@@ -268,6 +269,10 @@ def _key(name: str) -> str:
     """Return the name of a parameter's option, without dashes."""
     with in_command():
         return option(name).removeprefix("--").replace("-", "_")
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
 
 
 def _kind(annotation: ast.expr | None, source: str) -> Any:

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from fgsv.data.choice import Choice, marked
 from fgsv.data.folders import FILE, PROVIDER
-from fgsv.data.pieces import Pieces, in_units
-from fgsv.data.players import Rows, complete, labels_of, without_training_rows
+from fgsv.data.pieces import in_units
+from fgsv.data.players import Rows, TrainingRows, complete, labels_of, without_training_rows
 from fgsv.data.reading import TableError, TableFile
-from fgsv.data.roles import Roles, SharedUnits
-from fgsv.partition import Partition
-from fgsv.types import Ints, Masks
+from fgsv.data.roles import Roles
+from fgsv.types import Masks
 from fgsv.utilities.language.read_texts import WORD
 from fgsv.words import option
 
@@ -31,45 +30,21 @@ TestText = str | tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
-    """Training documents, test texts and the groupings of the players: all that a game and a valuation need."""
+class Documents(TrainingRows):
+    """Training documents and test texts: all that a game and a valuation need."""
 
     texts: NDArray[Any]
     """(rows,) the training documents, as in the file."""
     names: NDArray[Any]
     """(rows,) what a report calls them: a file, or a row's number."""
-    units: NDArray[Any] | None
-    """(rows,) the unit of each training document; None where each document is a player."""
-    groupings: dict[str, Partition]
-    """Column -> partition of the players; the first is the main one."""
     tests: dict[str, list[TestText]]
     """Domain -> its test texts, or pairs of prompt and answer."""
-    test_groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test text, where the test texts have that column."""
-    notes: tuple[str, ...]
-    """Decisions made on the way, in plain words."""
-    registered: Ints | None = None
-    """(rows,) the order in which training documents were registered; None: unknown."""
-    split_seed: int | None = None
-    """The split seed by which test texts were chosen; None if they were not chosen by it."""
-    warnings: tuple[str, ...] = ()
-    """What is odd about the choice of test texts."""
     by_folder: bool = False
     """Whether each provider has a folder: then documents are in the order of the providers' names."""
-    paid: tuple[str, ...] = ()
-    """The columns of providers, among those of `groupings`."""
-    shared_units: SharedUnits | None = None
-    pieces: Pieces | None = None
-    """How `units` were cut; None if they are not pieces of fixed size."""
 
     def contents(self) -> list[bytes]:
         """Return the content of each training document."""
         return [str(text).encode("utf-8", "surrogatepass") for text in self.texts]
-
-    @property
-    def partition(self) -> Partition:
-        """The main grouping."""
-        return next(iter(self.groupings.values()))
 
     @property
     def test_texts(self) -> list[str]:

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from fgsv.data.carried_over import CarriedOver, check_features, find_rows, kept_rows, row_hashes
 from fgsv.data.choice import Choice, contents_with_target, marked
-from fgsv.data.pieces import Pieces, in_units
-from fgsv.data.players import MOST_CLASSES, Rows, bands_of, shown, without_training_rows
+from fgsv.data.pieces import in_units
+from fgsv.data.players import MOST_CLASSES, Rows, TrainingRows, bands_of, shown, without_training_rows
 from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
-from fgsv.data.roles import Roles, SharedUnits
+from fgsv.data.roles import Roles
 from fgsv.game import provider_digest
 from fgsv.ledger.kept_rows import PROVIDER
-from fgsv.partition import Partition
-from fgsv.types import Ints, Masks
+from fgsv.types import Masks
 from fgsv.words import option, some
 
 Task = Literal["classification", "regression"]
@@ -36,49 +35,25 @@ FEW = 20
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
-    """Training rows, test rows and the groupings of the players: everything that a utility and a valuation need."""
+class LabelledRows(TrainingRows):
+    """Training rows and test rows with features and a target: everything that a utility and a valuation need."""
 
     features: pd.DataFrame
     """The features of the training rows, as in the file."""
     target: NDArray[Any]
     test_features: pd.DataFrame
     test_target: NDArray[Any]
-    units: NDArray[Any] | None
-    """(rows,) the unit of each training row; None where each row is a player."""
-    groupings: dict[str, Partition]
-    """Column -> partition of the players; the first is the main one."""
-    test_groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test row, where the test rows have that column."""
     task: Task
-    notes: tuple[str, ...]
-    """The choices that were made, in plain words."""
     test_hashes: tuple[str, ...] | None = None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
     test_rows: pd.DataFrame | None = None
     """The same test rows as the file has them, each with a digest of its provider, for the next month."""
     test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Column -> the slice that each test row is in."""
-    registered: Ints | None = None
-    """(rows,) the order in which training rows were registered; None: unknown."""
-    split_seed: int | None = None
-    """The split seed by which test rows were chosen; None if they were not chosen by it."""
-    warnings: tuple[str, ...] = ()
-    """What is odd about the choice of test rows."""
-    paid: tuple[str, ...] = ()
-    """The columns of providers, among those of `groupings`."""
-    shared_units: SharedUnits | None = None
-    pieces: Pieces | None = None
-    """How `units` were cut; None if they are not pieces of fixed size."""
 
     def contents(self) -> list[bytes]:
         """Return the content of each training row: its features and its target."""
         return contents_with_target(self.features, self.target)
-
-    @property
-    def partition(self) -> Partition:
-        """The main grouping."""
-        return next(iter(self.groupings.values()))
 
 
 def prepare(

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from fgsv.checks import whole_number
-from fgsv.data.players import partition_of
+from fgsv.data.players import TrainingRows, partition_of
 from fgsv.data.reading import TableError
 from fgsv.types import Ints
 from fgsv.words import option
 
-if TYPE_CHECKING:
-    from fgsv.data.documents import Documents
-    from fgsv.data.labelled_rows import LabelledRows
-
-R = TypeVar("R", "LabelledRows", "Documents")
+R = TypeVar("R", bound=TrainingRows)
 
 FEW_PLAYERS = 256
 """Players of a run that takes minutes, where rows as players take hours."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ from fgsv.data.roles import Roles, SharedUnits
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.words import option, some
+
+if TYPE_CHECKING:
+    from fgsv.data.pieces import Pieces
 
 MOST_CLASSES = 10
 """A target of whole numbers with more distinct values than this is a quantity, not a class."""
@@ -34,6 +38,40 @@ class Players:
     """(rows,) the order in which training rows were registered; None: unknown."""
     notes: tuple[str, ...]
     """The choices that were made, in plain words."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingRows(ABC):
+    """Training rows, their players, and the choice of test rows: what a table and texts have in common."""
+
+    units: NDArray[Any] | None
+    """(rows,) the unit of each training row; None where each row is a player."""
+    groupings: dict[str, Partition]
+    """Column -> partition of the players; the first is the main one."""
+    test_groups: dict[str, NDArray[Any]]
+    """Column -> the group of each test row, where the test rows have that column."""
+    notes: tuple[str, ...]
+    """The choices that were made, in plain words."""
+    registered: Ints | None = None
+    """(rows,) the order in which training rows were registered; None: unknown."""
+    split_seed: int | None = None
+    """The split seed by which test rows were chosen; None if they were not chosen by it."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the choice of test rows."""
+    paid: tuple[str, ...] = ()
+    """The columns of providers, among those of `groupings`."""
+    shared_units: SharedUnits | None = None
+    pieces: Pieces | None = None
+    """How `units` were cut; None if they are not pieces of fixed size."""
+
+    @abstractmethod
+    def contents(self) -> list[bytes]:
+        """Return the content of each training row."""
+
+    @property
+    def partition(self) -> Partition:
+        """The main grouping."""
+        return next(iter(self.groupings.values()))
 
 
 @dataclass(frozen=True, eq=False)

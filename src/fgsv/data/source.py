@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fgsv.data.choice import REMEDY
+from fgsv.data.players import TrainingRows
 from fgsv.data.reading import TableFile
 from fgsv.data.roles import Roles
 from fgsv.files import decode, encode
 from fgsv.packages import versions
-
-if TYPE_CHECKING:
-    from fgsv.data.documents import Documents
-    from fgsv.data.labelled_rows import LabelledRows
 
 DEFAULT_SPLIT_SEED = 0
 """Anybody can know it."""
@@ -56,7 +53,7 @@ class Source:
         file: TableFile,
         tested: TableFile | None,
         game: Any,
-        players: LabelledRows | Documents,
+        players: TrainingRows,
         roles: Roles,
         *,
         columns: Mapping[str, Any],

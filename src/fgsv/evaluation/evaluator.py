@@ -172,7 +172,17 @@ class Evaluator:
     def recorded(
         self, settings: Mapping[str, Any], purpose: Purpose, groups: Partition | None = None
     ) -> AbstractContextManager[Recorded]:
-        """Record the block in the ledger as a run with these settings, and its end; with `groups`, what it knew."""
+        """Record the block in the ledger as a run with these settings, and its end; with `groups`, what it knew.
+
+        Args:
+            settings: The settings of the run, as JSON can hold them.
+            purpose: Why coalitions are evaluated.
+            groups: The groups of the evaluator's players; None for a run that starts from nothing.
+
+        Returns:
+            A context manager that gives the recorded run; its caller says how it ended.
+
+        """
         start = None if groups is None else self._known_before.recorded(groups)
         return self._recorder.run(settings, purpose, start, lambda: self._n_asked)
 

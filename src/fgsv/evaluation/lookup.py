@@ -115,6 +115,16 @@ def recheck(ledger: Ledger, number: int, game: Game, workers: Workers) -> None:
     """Evaluate a few coalitions again that were recorded with other versions; raise an error if their values moved.
 
     These evaluations are outside the budget and not recorded.
+
+    Args:
+        ledger: The open ledger.
+        number: The game's number in it.
+        game: The game.
+        workers: Who evaluates it.
+
+    Raises:
+        LedgerError: A value moved; the error names the coalition and the libraries that changed.
+
     """
     recorded: dict[int | None, dict[str, str]] = {run.id: run.versions for run in ledger.runs()}
     now = versions()

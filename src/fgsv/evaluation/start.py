@@ -122,7 +122,17 @@ def is_worth(known: Known, game: Game) -> bool:
 
 
 def in_words(known: Known, partition: Partition, game: Game) -> str:
-    """Say who is still there, who left and joined, how many known evaluations apply, and whether they are used."""
+    """Say who is still there, who left and joined, how many known evaluations apply, and whether they are used.
+
+    Args:
+        known: The known evaluations.
+        partition: The providers of the present players.
+        game: The present game.
+
+    Returns:
+        One sentence.
+
+    """
     here = [provider_digest(name) for name in partition.names]
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
@@ -178,7 +188,20 @@ def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
 
 
 def known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
-    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger."""
+    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger.
+
+    Args:
+        ledger: The open ledger of the run.
+        game: Its game.
+        start: The hash of what it started from; None if it started from nothing.
+
+    Returns:
+        The known evaluations; None if it started from nothing.
+
+    Raises:
+        WrongLedger: The ledger does not record them, or no longer has all of them.
+
+    """
     if start is None:
         return None
     for run in ledger.runs():

@@ -40,6 +40,18 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
     The result does not depend on the order of the ledgers. A coalition that a run drew, but that something else asked
     for too, counts only as a value. Raises `WrongLedger`, with the reason, if nothing in a ledger can apply, or if
     one of them has forgotten players that another still has.
+
+    Args:
+        game: The present game; it says what its players are, or has a fingerprint.
+        ledgers: Ledgers, open or as paths, in any order.
+        keys: Keys of the batches to look at. Default: all.
+
+    Returns:
+        The known evaluations, sorted, each coalition once.
+
+    Raises:
+        WrongLedger: Nothing in a ledger can apply, or it has forgotten players that another one has.
+
     """
     game = as_game(game)
     digests = game.player_digests()

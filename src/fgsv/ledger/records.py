@@ -159,7 +159,18 @@ def classify(new: Outcome, seen: Outcome | None) -> tuple[str, float]:
 
 
 def failed(m: int, text: str, seconds: float, trace: str = "") -> Outcome:
-    """Return the outcome of m coalitions that failed together."""
+    """Return the outcome of m coalitions that failed together.
+
+    Args:
+        m: How many coalitions.
+        text: What went wrong: "kind: details".
+        seconds: Seconds that it took.
+        trace: The traceback, if the game raised an error.
+
+    Returns:
+        The outcome, with values of shape (m, 0).
+
+    """
     return Outcome(np.empty((m, 0)), seconds, {text: list(range(m))}, trace)
 
 
@@ -200,7 +211,14 @@ class Rows:
         self._new: dict[int, int] = {}
 
     def add(self, batch: int, rows: Collection[bytes], failed: Collection[int] = ()) -> None:
-        """Add the coalitions of a batch; the newest place wins, but a failure never hides a value."""
+        """Add the coalitions of a batch; the newest place wins, but a failure never hides a value.
+
+        Args:
+            batch: The number of the batch.
+            rows: Its coalitions, each packed.
+            failed: The rows that failed.
+
+        """
         keys = _keys(rows)
         first = batch << ROW_BITS
         places = dict(zip(keys, range(first, first + len(keys)), strict=True))

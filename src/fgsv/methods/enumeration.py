@@ -138,7 +138,20 @@ def semivalues(values: Floats, semivalue: Semivalue) -> Floats:
 
 
 def stated_values(game: object, n_players: int, called: str) -> Floats | None:
-    """Return the Shapley values that a game states as `shapley`, (n, 1) or (n, q); None if it states none."""
+    """Return the Shapley values that a game states as `shapley`, (n, 1) or (n, q); None if it states none.
+
+    Args:
+        game: The game.
+        n_players: Its players.
+        called: What the game is called in the error.
+
+    Returns:
+        (n, q) values; None if the game states none.
+
+    Raises:
+        ValueError: They are not a finite number for each player, and output.
+
+    """
     stated = getattr(game, "shapley", None)
     if stated is None:
         return None
@@ -155,7 +168,17 @@ def stated_values(game: object, n_players: int, called: str) -> Floats | None:
 
 
 def check_adds_up(values: Floats, rise: Floats, called: str) -> None:
-    """Raise an error unless stated Shapley values (n, q) add up to U(N) - U(0), (q,)."""
+    """Raise an error unless stated Shapley values (n, q) add up to U(N) - U(0), (q,).
+
+    Args:
+        values: (n, q) stated values.
+        rise: (q,): U(N) - U(0).
+        called: What the game is called in the error.
+
+    Raises:
+        ValueError: They differ by more than a millionth of the largest sum.
+
+    """
     total = values.sum(axis=0)
     if (np.abs(total - rise) > 1e-6 * np.maximum(np.abs(values).sum(axis=0), np.abs(rise))).any():
         raise ValueError(

@@ -217,12 +217,29 @@ def theorem3(
         threshold = c0 eps^(-1/v),   m1 = c1 eps^(-(2 + 2v)/v) log(n/delta),
         m2 = c2 max{1, eps^-2 (a (1-a))^2 log(n/delta)^3},   a = s0/n
 
-    >>> theorem3(0.1, 0.05, 1.0, n=1000, s0=250)
-    Theorem3(threshold=10, m1=99035, m2=3415, evaluations=12109592)
+    The theorem gives its constants only up to factors; they are arguments here, one by default. The exponent of m1 is
+    the appendix's: the one in the theorem's statement is that of the whole cost below the threshold.
 
-    `upsilon` is the exponent of second-order stability. The theorem gives its constants only up to factors; they
-    are arguments here, one by default. The exponent of m1 is the appendix's: the one in the theorem's statement
-    is that of the whole cost below the threshold.
+    Args:
+        epsilon: The error that is allowed.
+        delta: The probability of a larger one, between 0 and 1.
+        upsilon: The exponent of second-order stability.
+        n: Players.
+        s0: Players in the group.
+        threshold_constant: c0.
+        m1_constant: c1.
+        m2_constant: c2.
+
+    Returns:
+        The settings of Algorithm 1, and the evaluations that they take.
+
+    Raises:
+        ValueError: A number is out of its range, or the evaluations are more than a number can count.
+
+    Examples:
+        >>> theorem3(0.1, 0.05, 1.0, n=1000, s0=250)
+        Theorem3(threshold=10, m1=99035, m2=3415, evaluations=12109592)
+
     """
     epsilon, upsilon = positive_number("epsilon", epsilon), positive_number("upsilon", upsilon)
     c0 = positive_number("threshold_constant", threshold_constant)

@@ -10,7 +10,17 @@ from fgsv.types import Floats, Ints, Masks
 
 
 def check_count(name: str, count: int, least: int = 1) -> None:
-    """Raise an error unless an option is a whole number that is large enough."""
+    """Raise an error unless an option is a whole number that is large enough.
+
+    Args:
+        name: What the option is called.
+        count: Its value.
+        least: The smallest allowed value.
+
+    Raises:
+        TypeError, ValueError: It is not a whole number, or too small.
+
+    """
     if not isinstance(count, int | np.integer) or count < least:
         raise ValueError(f"{name} must be at least {least} and whole, got {count!r}")
 
@@ -28,13 +38,33 @@ def equal_shares(problem: Problem) -> Floats:
 
 
 def draw_sizes(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
-    """Draw sizes 1, 2, ..., independently, with probabilities proportional to `weights`."""
+    """Draw sizes 1, 2, ..., independently, with probabilities proportional to `weights`.
+
+    Args:
+        weights: The weight of each size.
+        count: How many sizes to draw.
+        rng: The source of randomness.
+
+    Returns:
+        (count,) sizes.
+
+    """
     cumulative = np.cumsum(weights)
     return 1 + np.searchsorted(cumulative[:-1], rng.random(count) * cumulative[-1], side="right")
 
 
 def draw_masks(n_players: int, sizes: Ints, rng: np.random.Generator) -> Masks:
-    """Draw one uniform coalition of each size, independently of the others: (m, n)."""
+    """Draw one uniform coalition of each size, independently of the others: (m, n).
+
+    Args:
+        n_players: n.
+        sizes: (m,): the size of each coalition.
+        rng: The source of randomness.
+
+    Returns:
+        (m, n) booleans, uniform given the sizes.
+
+    """
     return rng.permuted(np.arange(n_players) < sizes[:, None], axis=1)
 
 

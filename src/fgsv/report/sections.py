@@ -122,7 +122,18 @@ def payments(payout: Payout, group: str = "provider") -> Section:
 
 
 def values(valuation: Valuation, group: str, confidence: float, title: str = "") -> Section:
-    """Return the shares and values of the groups, from the largest to the smallest."""
+    """Return the shares and values of the groups, from the largest to the smallest.
+
+    Args:
+        valuation: The values of the groups.
+        group: What the groups are called: the name of their column.
+        confidence: Confidence level of the intervals.
+        title: The section's title. Default: that of values and shares.
+
+    Returns:
+        The section, without shares if there is nothing to share.
+
+    """
     has_shares = bool(np.all(valuation.total > 0))
     rows = []
     for row in records(largest_first(valuation.to_frame(confidence))):

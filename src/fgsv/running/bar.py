@@ -59,7 +59,18 @@ def bar_of_evaluations() -> rich_progress.Progress:
 def watched(
     rules: tuple[Rule, ...], settings: RunSettings, evaluator: Evaluator, *, shown: bool
 ) -> Iterator[tuple[Rule, ...]]:
-    """Yield the rules of a run, with a bar among them if one is to be shown."""
+    """Yield the rules of a run, with a bar among them if one is to be shown.
+
+    Args:
+        rules: The rules of the run.
+        settings: Its settings.
+        evaluator: Its evaluator.
+        shown: Whether to show a bar.
+
+    Yields:
+        The rules that the run is to ask.
+
+    """
     if not shown:
         yield rules
         return
@@ -146,7 +157,17 @@ def widest(valuation: Valuation, confidence: float) -> str:
 
 
 def expected(rules: tuple[Rule, ...], budget: int, progress: Progress) -> int:
-    """Return about how many evaluations a run will take in total, from its rules and its pace so far."""
+    """Return about how many evaluations a run will take in total, from its rules and its pace so far.
+
+    Args:
+        rules: The rules that may end the run.
+        budget: Its budget.
+        progress: Its state.
+
+    Returns:
+        The smallest of what the rules and the budget allow, and no less than there are.
+
+    """
     done, counts = progress.n_evaluations, [float(budget)]
     counts += [done * rule.seconds / progress.seconds for rule in rules if isinstance(rule, MaxSeconds)]
     counts += [evaluations_for(rule, progress.valuation) for rule in targets_in(rules)]

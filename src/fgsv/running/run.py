@@ -301,7 +301,24 @@ def exact(
     Costs 2^n evaluations, for at most 24 players. With more players, a game that states its Shapley values, as
     `shapley` (n numbers, as the games of `fgsv.games` do), is valued by them: they are checked against U(N) - U(0),
     at the cost of two evaluations. For the usual Group Shapley Value, where each group is one player, call it on
-    `fgsv.grouped(game, groups)`. The arguments are those of `value`.
+    `fgsv.grouped(game, groups)`.
+
+    Args:
+        game: As in `fgsv.value`.
+        groups: As in `fgsv.value`.
+        semivalue: As in `fgsv.value`.
+        n_jobs: As in `fgsv.value`.
+        ledger: As in `fgsv.value`.
+        on_error: As in `fgsv.value`.
+        timeout: As in `fgsv.value`.
+        progress: As in `fgsv.value`.
+
+    Returns:
+        The valuation, whose `exact` is True.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or there are more than 24 players and no stated values.
+        GameError: An evaluation failed, and `on_error` is "raise".
 
     Examples:
         >>> import fgsv

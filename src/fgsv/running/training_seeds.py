@@ -32,6 +32,18 @@ def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semival
 
     Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
     sizes that are drawn in proportion to what their noise adds to the variance of a player.
+
+    Args:
+        valuation: The valuation at the end of a run.
+        access: Its game, still open.
+        semivalue: How much each size of coalition counts.
+
+    Returns:
+        The valuation; unchanged if no coalition has a seed of its own, interrupted if the user interrupts.
+
+    Raises:
+        GameError: A coalition could not be trained again.
+
     """
     if access.game.retrain is None:
         return valuation

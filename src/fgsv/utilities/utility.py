@@ -45,7 +45,7 @@ class Learner(Protocol):
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
 
 
-class Choosy(Learner, Protocol):
+class FallibleLearner(Learner, Protocol):
     """A learner that cannot be fitted to every set of rows, and says to which."""
 
     def unfitted(self, sets: RowSets) -> Masks: ...  # noqa: D102
@@ -208,7 +208,7 @@ class Utility:
         return self._unfitted if hasattr(self.learner, "unfitted") else None
 
     def _unfitted(self, coalitions: Coalitions, values: Floats) -> Masks:
-        learner = cast(Choosy, self.learner)
+        learner = cast(FallibleLearner, self.learner)
         found = np.zeros(len(coalitions), dtype=bool)
         suspects = (values[:, : len(self.defaults)] == self.defaults).all(axis=1)
         for some in slices(coalitions, self.units.n_rows):

@@ -85,10 +85,19 @@ class Valuation:
 
     @classmethod
     def of(cls, estimate: Estimate, partition: Partition, *, game: Game, ends: Floats, **record: Any) -> Valuation:
-        """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q).
+        """Return the valuation of a partition from an estimate.
 
-        Of games with folds of the test rows, the estimate has these as differences from the score (`as_differences`).
-        `record` are the fields that say how it was made.
+        Args:
+            estimate: Of a game with folds of the test rows, it has these as differences from the score
+                (`as_differences`).
+            partition: The groups.
+            game: The game that was valued.
+            ends: (2, q) U(0) and U(N).
+            record: The fields that say how it was made.
+
+        Returns:
+            The valuation, whose error of the test rows is known if the game has folds.
+
         """
         estimate, ends, test_rows = _without_folds(estimate, ends, game)
         outputs = game.outputs

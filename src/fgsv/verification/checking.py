@@ -130,7 +130,21 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
 
 
 def open_again(source: Source | None, data: Any, test: Any = None, ledger: str | Path | None = None) -> Dataset:
-    """Open data as the data of a result was opened; `ledger` has taken over what its run started from."""
+    """Open data as the data of a result was opened; `ledger` has taken over what its run started from.
+
+    Args:
+        source: Where the data of the result came from.
+        data: The data, as `fgsv.open_table` or `fgsv.open_text` takes it.
+        test: Test rows, if the run had its own file of them.
+        ledger: The ledger of the run.
+
+    Returns:
+        The opened data.
+
+    Raises:
+        ValueError: The result does not say how its data was opened, or the test rows are missing.
+
+    """
     if source is None or source.opened_with is None:
         raise ValueError(
             "this result does not say how its data was opened (it was not made from a table by name): "

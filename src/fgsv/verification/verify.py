@@ -65,6 +65,24 @@ def verify(
     must those that it has no record of, if this processor repeats the bits of the player values. An empty list means
     that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your own
     method, semivalue, stopping rule or proxy needs that object again.
+
+    Args:
+        valuation: What a run states.
+        ledger: The ledger of the run, which is only read.
+        method: Your own method, if the run used one.
+        semivalue: Your own semivalue, likewise.
+        stop: Your own stopping rules, likewise.
+        proxy: The proxy, likewise.
+        document: The saved file as JSON. Default: the file of the valuation alone.
+
+    Returns:
+        What differs; empty if nothing does.
+
+    Raises:
+        ValueError: The valuation has no settings, needs an object of yours, or was made by a version that draws
+            other coalitions.
+        LedgerError: The ledger cannot be read, or is of another game.
+
     """
     check_valuation(valuation)
     settings = valuation.settings
@@ -141,7 +159,17 @@ def _end_is_free(stated: Valuation) -> bool:
 
 
 def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[str] = ()) -> Iterator[Difference]:
-    """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding."""
+    """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding.
+
+    Args:
+        stated: What the result states.
+        derived: What was recomputed.
+        to_the_bit: Fields of a file that may not differ even by rounding.
+
+    Yields:
+        What differs.
+
+    """
     slack = _slack(derived)
     for name, field in RECOMPUTED.items():
         ours, theirs = getattr(stated, name), getattr(derived, name)
