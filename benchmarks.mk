@@ -49,7 +49,7 @@ bench-chosen: .venv/test  ## what a provider earns that knows the split seed and
 bench-product: .venv/test  ## start-up, a file of 100,000 rows, the size of the report
 	$(PY) -m benchmarks product
 
-bench-few: .venv/test  ## the first thousand evaluations: errors beside those of 0.1.0 and of the best peer
+bench-few: .venv/test  ## the first thousand evaluations: errors beside those before and those of the best peer
 	$(PY) -m benchmarks few
 
 bench-peers: .venv-peers/installed .venv-pydvl/installed  ## shapiq and pyDVL on the games of bench-few

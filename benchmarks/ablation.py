@@ -1,4 +1,4 @@
-"""What each part of the default method is worth: errors without it over errors with it, on games of few players.
+"""What each part of the default method is worth: errors without it over errors with it, on games of 8 to 64 players.
 
 Runs with and without a part have the same seeds. Numbers above 1 say that the part helps; beside each is its standard
 error over the runs, which does not say how it would be on other games.
@@ -28,7 +28,7 @@ from fgsv.types import Floats, Ints
 
 Part = Callable[[], Any]
 WHOLE = "nothing"
-GAMES = tuple(name for name in TABLES if name not in ("coverage8b", "coverage8c"))
+GAMES = (*(name for name in TABLES if name not in ("coverage8b", "coverage8c")), "clinics50", "sou64")
 """One of each kind: the mean over them should not be about one kind."""
 
 
@@ -102,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("ablation", description=__doc__)
     parser.add_argument("--games", nargs="+", default=list(GAMES))
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
-    parser.add_argument("--budgets", nargs="+", type=int, default=[32, 64, 256])
+    parser.add_argument("--budgets", nargs="+", type=int, default=[20, 64, 256])
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parsed(parser, "ablation")

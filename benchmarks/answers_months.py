@@ -9,7 +9,7 @@ before. Twelve publishers have documents of other lengths, and some state more f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -20,8 +20,9 @@ from scipy import sparse
 import fgsv
 from benchmarks.answers import FACTS, Coverage
 from experiments.repeats import run_all
-from fgsv.answers.month import Month, estimated
-from fgsv.answers.parameters import NOTHING_LEARNED, learned
+from fgsv.answers.month import Month, Royalties, estimated
+from fgsv.answers.paying import AT_PRIOR
+from fgsv.methods.gp.fitting import fitted_together
 from fgsv.types import Floats, Masks
 from fgsv.valuation import t_quantile
 
@@ -56,13 +57,13 @@ class Answer:
     def tokens(self) -> Floats:
         """(K,) of the publishers."""
         game, tokens = self.made
-        return np.bincount(game.owner, tokens, PUBLISHERS)
+        return np.bincount(game.owner, tokens, PUBLISHERS).astype(float)
 
     @property
     def truth(self) -> Floats:
         """(K,) shares of the publishers; zeros if no document states a fact."""
         values = self.made[0].shapley()
-        return np.bincount(self.made[0].owner, values / max(values.sum(), 1e-300), PUBLISHERS)
+        return np.bincount(self.made[0].owner, values / max(values.sum(), 1e-300), PUBLISHERS).astype(float)
 
     def run(self, budget: int, seed: int, **options: Any) -> tuple[fgsv.Valuation | None, Masks, Floats]:
         """Return its valuation by publishers, and what was evaluated; no valuation if there is nothing to share."""
@@ -98,7 +99,9 @@ def valued(task: Task) -> tuple[Floats, Floats]:
     for seed in range(task.seeds):
         found, *_ = task.answer.run(task.budget, 1000 * task.answer.number + seed, **task.options)
         if found is not None:
-            deviations = found.group_deviations[..., 0] / found.total
+            deviations = found.group_deviations
+            assert deviations is not None
+            deviations = deviations[..., 0] / found.total
             shares[seed] = found.shares()
             covariances[seed] = deviations.T @ deviations
     return shares, covariances
@@ -109,11 +112,11 @@ def unbiased(answers: list[Answer], budget: int, seeds: int, jobs: int) -> tuple
 
     Answers with even numbers are one half, those with odd numbers the other.
     """
-    at_prior = {"unbiased": True, "parameters": NOTHING_LEARNED}
+    at_prior = {"unbiased": True, "parameters": AT_PRIOR}
     own = []
     for half in (answers[1::2], answers[::2]):
         runs = [answer.run(budget, answer.number, **at_prior)[1:] for answer in half[:100]]
-        own.append(learned([run for run in runs if len(run[1])]))
+        own.append(fitted_together([run for run in runs if len(run[1])]))
     options = [{"unbiased": True, "parameters": parameters} for parameters in own]
     tasks = [Task(answer, budget, seeds, options[answer.number % 2]) for answer in answers]
     found = run_all(valued, tasks, jobs=jobs, label=f"{budget} evaluations each")
@@ -155,7 +158,8 @@ def months(jobs: int) -> pd.DataFrame:
         shares, covariances = unbiased(answers, BUDGETS[0], SEEDS, jobs)
         tokens = sparse.csr_matrix(np.array([answer.tokens for answer in answers]))
         month = Month(np.ones(POPULATION), tokens, np.zeros(POPULATION, dtype=int), np.arange(POPULATION))
-        found = {True: [], False: []}
+        of_months = {"used": month, "not used": replace(month, tokens=sparse.csr_matrix(np.ones(tokens.shape)))}
+        found: dict[str, list[Royalties]] = {name: [] for name in of_months}
         for number in range(MONTHS):
             rng = np.random.default_rng([11, number])
             half_of = month.halves(rng)
@@ -163,25 +167,25 @@ def months(jobs: int) -> pd.DataFrame:
             seeds = rng.integers(SEEDS, size=POPULATION)
             of_draws = [shares[each.answers, seeds[each.answers]] for each in draws]
             errors = [
-                [(np.arange(PUBLISHERS), error) for error in covariances[each.answers, seeds[each.answers]]]
+                [(range(PUBLISHERS), error) for error in covariances[each.answers, seeds[each.answers]]]
                 for each in draws
             ]
-            for by_tokens, results in found.items():
-                results.append(estimated(month, half_of, draws, of_draws, errors, by_tokens=by_tokens))
-        widths = {key: np.mean([each.stderr for each in results], axis=0) for key, results in found.items()}
-        for by_tokens, results in found.items():
+            for name, known in of_months.items():
+                found[name].append(estimated(known, half_of, draws, of_draws, errors))
+        widths = {name: np.mean([each.stderr for each in results], axis=0) for name, results in found.items()}
+        for name, results in found.items():
             off = np.array([(each.values - truth) / each.stderr for each in results])
             held = (np.abs(off) < t_quantile(0.95, results[0].freedom)).mean(axis=0)
             within = np.mean([each.within / each.stderr**2 for each in results])
             rows.append(
                 {
                     "answers": world,
-                    "tokens": "used" if by_tokens else "not used",
+                    "tokens": name,
                     "held": held.mean(),
                     "of a publisher": f"{held.min():.1%} to {held.max():.1%}",
                     "bias / stderr": off.mean(),
-                    "width": (widths[by_tokens] / truth).mean() * 2 * 1.96,
-                    "beside without": (widths[by_tokens] / widths[False]).mean(),
+                    "width": (widths[name] / truth).mean() * 2 * 1.96,
+                    "beside without": (widths[name] / widths["not used"]).mean(),
                     "from evaluations": within,
                 }
             )

@@ -67,7 +67,7 @@ def workers(kind: str, count: int) -> Iterator[None]:
         n_processes = min(count, 4)
         with (
             distributed.LocalCluster(
-                n_workers=n_processes, threads_per_worker=count // n_processes, dashboard_address=None
+                n_workers=n_processes, threads_per_worker=count // n_processes, dashboard_address=":0"
             ) as cluster,
             distributed.Client(cluster),
             joblib.parallel_config(backend="dask"),
@@ -108,7 +108,7 @@ def joined(first: int, later: int) -> float:
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        distributed.LocalCluster(n_workers=first, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=first, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):

@@ -145,8 +145,9 @@ def main() -> None:
         pairs = {name: [pair(each, peers) for each in some] for name, some in by_name.items()}
         print(markdown(pairs[DEFAULT], pairs[UNBIASED], before), end="\n\n")
         for name, some in by_name.items():
-            print(f"{name}\n")
-            show(some, before, peers)
+            if some:
+                print(f"{name}\n")
+                show(some, before, peers)
         return
     players = {game: len(load(game)[1]) for game in asked.games}  # a name that is unknown is found here
     cells = [

@@ -149,20 +149,20 @@ def ratio(pair: Pair) -> str:
 
 
 def markdown(pairs: list[Pair], unbiased: list[Pair], before: list[dict[str, Any]]) -> str:
-    """Return the table of the documentation: a line for each pair, beside it the corrected values of its cell."""
-    lines = [
-        "| game | evaluations | before | best peer | its error | gp | over the peer's | unbiased | over the peer's |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    """Return the table of the documentation: a line for each pair, beside it corrected values, if known."""
+    columns = ["game", "evaluations", "before", "best peer", "its error", "gp", "over the peer's"]
+    columns += ["unbiased", "over the peer's"] * bool(unbiased)
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     beside = {(each.game, each.budget): each for each in unbiased}
     for each in pairs:
         known = best_of(before, each.game, each.budget)
         first = f"{known['error']:.3g}" if known else "–"
         theirs = f"{each.peer} | {each.theirs:.3g}" if each.peer else "– | –"
-        other = beside.get((each.game, each.budget))
-        corrected = f"{other.ours:.3g} | {ratio(other)}" if other else "– | –"
-        cells = first, theirs, f"{each.ours:.3g}", ratio(each), corrected
-        lines.append(f"| {each.game} | {each.budget:,} | {' | '.join(cells)} |")
+        cells = [each.game, f"{each.budget:,}", first, theirs, f"{each.ours:.3g}", ratio(each)]
+        if unbiased:
+            other = beside.get((each.game, each.budget))
+            cells.append(f"{other.ours:.3g} | {ratio(other)}" if other else "– | –")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

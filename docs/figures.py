@@ -70,7 +70,107 @@ def draw_one_sample() -> Figure:
     return figure
 
 
+WALK = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 {height}" width="800" height="{height}" \
+role="img" aria-labelledby="title">
+<title id="title">The path of fgsv value, from the file to the report: cli, data, utilities, pipeline, running, \
+results, audit and report</title>
+<style>
+  text {{ font-family: system-ui, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 14px; fill: #1f2328 }}
+  .t {{ font-weight: 600 }}
+  .s {{ font-size: 13px }}
+  .d {{ font-size: 13px; font-style: italic; fill: #57606a }}
+  .m {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12.5px; fill: #3949ab }}
+  .b {{ fill: #eef1fb; stroke: #3949ab }}
+  .i {{ fill: #ffffff; stroke: #8c96c8 }}
+  .f {{ fill: none; stroke: #57606a; stroke-dasharray: 4 3 }}
+  .a {{ fill: none; stroke: #57606a; stroke-width: 1.4 }}
+  #h path {{ fill: #57606a }}
+  @media (prefers-color-scheme: dark) {{
+    text {{ fill: #e6e8ef }}
+    .d {{ fill: #a9b1c2 }}
+    .m {{ fill: #9fb0ff }}
+    .b {{ fill: #262b40; stroke: #8c9eff }}
+    .i {{ fill: #171a26; stroke: #6b76ad }}
+    .f {{ stroke: #a9b1c2 }}
+    .a {{ stroke: #a9b1c2 }}
+    #h path {{ fill: #a9b1c2 }}
+  }}
+</style>
+<defs><marker id="h" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7" orient="auto">\
+<path d="M0 0L8 4L0 8z"/></marker></defs>
+{drawn}
+</svg>
+"""
+Step = tuple[str, str, str]
+"""A room, what it does, and the public function that takes the step."""
+OPENING: list[Step] = [
+    ("cli", "options to arguments", "fgsv value train.csv ..."),
+    ("data", "reads the file, chooses test rows, turns columns into numbers", "fgsv.open_table"),
+    ("utilities", "a coalition of rows is worth the score of the model trained on them", "fgsv.utility"),
+]
+MAKING: dict[str, list[Step]] = {
+    "pipeline, before the run: whatever can be refused is refused": [
+        ("payout", "are the terms complete, for these providers and outputs?", "fgsv.payout.Terms"),
+        ("audit", "looks for copies, plans what to try", ""),
+        ("evaluation", "opens the ledger and the workers; U(N) and U(0)", ""),
+    ],
+    "pipeline, the run: one call": [
+        ("planning", "predicts from the first rounds what the rest will cost", "fgsv.plan"),
+        ("running", "draw, evaluate, update, stop: round after round", "fgsv.value"),
+        ("methods", "what is drawn, and what follows from the values", ""),
+        ("evaluation", "from the ledger or a worker: the only caller of games", ""),
+    ],
+    "pipeline, after the run: each step adds to the result": [
+        ("data", "the score on all test rows, and its error", ""),
+        ("results", "payments by the terms; the score without each provider", "fgsv.payout.split"),
+        ("audit", "shell companies, copies: same workers, same ledger", "fgsv.audit.audit"),
+    ],
+}
+SHOWING: list[Step] = [
+    ("report", "one list of sections: the page, the terminal, a notebook", "fgsv.report.render"),
+    ("pipeline", "writes valuation.json, valuation.csv and report.html, or nothing", "fgsv.load"),
+]
+
+
+def draw_walk() -> str:
+    """Draw the path of `fgsv value` as boxes from top to bottom; `python tests/tracing.py` prints its steps."""
+    drawn, y = [], 16
+
+    def box(step: Step, left: int, width: int, kind: str) -> None:
+        room, words, call = step
+        drawn.append(f'<rect class="{kind}" x="{left}" y="{y}" width="{width}" height="46" rx="5"/>')
+        drawn.append(f'<text class="t" x="{left + 14}" y="{y + 19}">{room}</text>')
+        drawn.append(f'<text class="s" x="{left + 14}" y="{y + 37}">{words}</text>')
+        drawn.append(f'<text class="m" x="600" y="{y + 28}">{call}</text>')
+
+    def arrow() -> None:
+        drawn.append(f'<path class="a" d="M300 {y}V{y + 19}" marker-end="url(#h)"/>')
+
+    for steps, following in ((OPENING, True), (None, True), (SHOWING, False)):
+        if steps is None:
+            for title, inner in MAKING.items():
+                height = 38 + 54 * len(inner)
+                drawn.append(f'<rect class="b" x="40" y="{y}" width="540" height="{height}" rx="6"/>')
+                drawn.append(f'<text class="t" x="54" y="{y + 23}">{title}</text>')
+                y += 34
+                for step in inner:
+                    box(step, 58, 504, "i")
+                    y += 54
+                y += 4
+                arrow()
+                y += 22
+            continue
+        for number, step in enumerate(steps):
+            box(step, 40, 540, "b")
+            y += 46
+            if following or number + 1 < len(steps):
+                arrow()
+                y += 22
+    return WALK.format(height=y + 16, drawn="\n".join(drawn))
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, figure in (("split", draw_split()), ("one-sample", draw_one_sample())):
         figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
+    (FOLDER / "walk.svg").write_text(draw_walk(), encoding="utf-8")

@@ -75,7 +75,7 @@ def _sections(command: Any, name: str, of_value: set[str]) -> Iterator[str]:
     """Yield the Markdown of a command and those below it; `of_value` collects the rows of `fgsv value`."""
     from typer import Context
 
-    from fgsv.cli.sections import in_sections, in_words
+    from fgsv.cli.help_texts import in_sections, in_words
 
     subcommands = getattr(command, "commands", {})
     for sub in subcommands.values():

@@ -1,7 +1,7 @@
 """Whose sentences does an answer rest on? Modules of Python's standard library as publishers of what they define.
 
-A small model learns to look names up: it is trained on lists of statements such as "dumps in json" with made-up
-places, and on questions about them, so it knows nothing but what its sources say. It then answers questions about the
+A small model learns to look names up: it is trained on entries of an index such as "dumps json" with made-up places,
+and on questions about them, so it knows nothing but what its sources say. It then answers questions about the
 standard library on this machine, whose answers stand in one source, or need two.
 """
 
@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,12 +22,15 @@ import transformers
 
 from experiments.records import save, say
 from experiments.training import minimise
-from fgsv.answers import HF, Answer, Passage, value
+from fgsv.answers import HF, Answer, NothingToShare, Passage, value
 
 PUBLISHERS = 4
 """Sources of an answer."""
 STATEMENTS = 3
 """Of each source."""
+LEAST = 1.0
+"""Answers whose log-likelihood rises by no more have nothing to share: the model did not find them in its sources."""
+COLUMNS = ["kind", "query", "group", "needed", "rise", "value", "stderr", "share", "share_low", "share_high"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Sizes:
     heads: int = 4
     modules: int = 24
     names: int = 60
-    steps: int = 2000
+    steps: int = 1500
     batch: int = 32
     rate: float = 4e-3
     questions: int = 20
@@ -64,24 +66,19 @@ def run(
     rows = []
     for kind, count in {"one source": 1, "two sources": 2}.items():
         for answer, needed in questions(library, count, sizes.questions, seed):
-            result = value(answer, scorer, sizes.budget, least=-np.inf if small else None, seed=seed)
-            shares = dict(zip(result.names, result.shares() if result.total > 0 else result.values, strict=True))
-            rise = float(result.total)
-            rows += [
-                {"kind": kind, "query": answer.query, "publisher": name, "needed": name in needed, "share": share}
-                | {"rise": rise, "share_low": float(low), "share_high": float(high)}
-                for (name, share), (low, high) in zip(shares.items(), bounds(result), strict=True)
-            ]
-    table = pd.DataFrame(rows)
+            try:
+                result = value(answer, scorer, sizes.budget, least=LEAST, seed=seed)
+            except NothingToShare as nothing:
+                say(f"{answer.query} {nothing}")
+                continue
+            for row in result.to_frame().to_dict("records"):
+                about = {"kind": kind, "query": answer.query, "needed": row["group"] in needed}
+                rows.append(about | {"rise": float(result.total)} | row)
+    table = pd.DataFrame(rows, columns=COLUMNS)
     means = table.groupby(["kind", "needed"])[["share", "rise"]].mean()
-    say(f"mean shares of a source, in {len(table)} rows:\n{means.round(3).to_string()}")
+    say(f"mean shares of a source, and rises of the log-likelihood:\n{means.round(3).to_string()}")
     save(out, "answers", table, {}, settings=asdict(sizes))
     return table
-
-
-def bounds(result: Any) -> Any:
-    """Return the intervals of the shares, or of the values where nothing can be shared."""
-    return result.share_interval() if result.total > 0 else result.interval()
 
 
 def definitions(sizes: Sizes) -> dict[str, list[str]]:
@@ -107,27 +104,28 @@ def definitions(sizes: Sizes) -> dict[str, list[str]]:
 
 
 def told(name: str, *modules: str) -> str:
-    """Return a statement, as sources and answers make it."""
-    return " and ".join(f"{name} in {module}" for module in sorted(modules)) + "."
+    """Return an entry of an index, as sources and answers have it."""
+    return " and ".join(f"{name} {module}" for module in sorted(modules)) + "."
 
 
 def lesson(library: dict[str, list[str]], rng: np.random.Generator) -> str:
-    """Return sources with made-up places of names, and a question about one of them with its answer."""
+    """Return sources with made-up places of names, and questions about two of them with their answers."""
     names = sorted({name for names in library.values() for name in names})
     modules = list(library)
     some = [names[k] for k in rng.choice(len(names), 4, replace=False)]
     facts = [(name, modules[rng.integers(len(modules))]) for name in some]
     if rng.random() < 0.5:
         facts.append((some[0], modules[rng.integers(len(modules))]))
-    lines = [told(*facts[k]) for k in rng.permutation(np.r_[np.arange(len(facts)), rng.integers(0, len(facts), 2)])]
-    asked = some[0] if rng.random() < 0.7 else some[1]
-    answer = told(asked, *{module for name, module in facts if name == asked})
-    return "\n".join(["Sources:", *lines, "", f"Question: where is {asked}?", "Answer:", answer])
+    lines = [told(*facts[k]) for _ in range(2) for k in rng.permutation(len(facts))]  # the same again, to be copied
+    for asked in rng.permutation(some[:2]):
+        answer = told(asked, *{module for name, module in facts if name == asked})
+        lines += [f"Question: where is {asked}?", "Answer:", answer]
+    return "\n".join(["Sources:", *lines])
 
 
 def trained(library: dict[str, list[str]], sizes: Sizes, seed: int) -> HF:
     """Return the scorer: a model of Llama's layers, trained on lessons."""
-    words = ["<s>", "<pad>", *["Sources", "Question", "Answer", "where", "is", "in", "and", ":", "?", "."]]
+    words = ["<s>", "<pad>", *["Sources", "Question", "Answer", "where", "is", "and", ":", "?", "."]]
     words += sorted({*library, *(name for names in library.values() for name in names)} - {*words})
     numbers = {word: number for number, word in enumerate(words)}
     found = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="<pad>"))
@@ -140,6 +138,7 @@ def trained(library: dict[str, list[str]], sizes: Sizes, seed: int) -> HF:
         num_hidden_layers=sizes.layers,
         num_attention_heads=sizes.heads,
         max_position_embeddings=256,
+        tie_word_embeddings=True,  # what is read is easily said again
         bos_token_id=0,
         eos_token_id=None,
     )

@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+from tracing import RUNS, counts
 
 import fgsv
 
@@ -33,6 +35,9 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))
+CORE = {room for rooms in LAYERS[:4] for room in rooms}
+COUNTED = re.compile(r"^\| `([^`]+)` \| (\d+) \| (\d+) \|$", re.MULTILINE)
+"""A row of the table of what runs pass through: files, functions."""
 
 
 def name_of(path):
@@ -136,3 +141,39 @@ def test_importing_fgsv_loads_no_optional_package():
 def test_every_public_name_is_there():
     for name in fgsv.__all__:
         assert getattr(fgsv, name) is not None
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Return files, functions and steps of each run that the page speaks of."""
+    return {name: counts(name) for name in RUNS}
+
+
+def test_the_page_says_what_a_run_passes_through(found):
+    page = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
+    stated = {name: (int(files), int(functions)) for name, files, functions in COUNTED.findall(page)}
+    passed = {name: (files, functions) for name, (files, functions, _) in found.items()}
+    assert stated.keys() == passed.keys()
+    for name, counted in passed.items():
+        assert counted == pytest.approx(stated[name], rel=0.05), f"{name}: {counted[0]} files, {counted[1]} functions"
+
+
+def test_a_result_is_made_in_one_direction(found):
+    """What can be refused comes before the run, which is one call; then each room adds to the result once."""
+    *_, steps = found["fgsv value --payout --audit --ledger"]
+    names = [name for _, name in steps]
+    assert names.count("value_with_plan") == 1
+    run = names.index("value_with_plan")
+    before = {room for room, _ in steps[:run]} - CORE
+    assert before == {"data", "payout", "audit", "running", "evaluation", "ledger", "planning", "verification"}
+    after = [room for room, _ in steps[run + 1 :] if room not in {"evaluation", "planning"} | CORE]
+    expected = ["running", "data", "results", "pipeline", "results", "audit", "results", "pipeline"]
+    assert [room for room, _ in groupby(after)] == expected
+
+
+def test_the_checks_before_a_run_come_before_the_evaluator_opens(found):
+    *_, steps = found["fgsv value --payout --audit --ledger"]
+    names = [name for _, name in steps]
+    opened = names.index("Evaluator.__enter__")
+    for check in ("check_dataset", "Terms.check", "AuditPlan.of"):
+        assert names.index(check) < opened

@@ -270,8 +270,8 @@ def test_a_changed_payment_is_told_by_what_was_changed():
     due = paid.payments
     changed = replace(paid, payments=(due[1], due[0], due[2]))
     stated = [
-        f"payment of 'a', payout: stated {due[1]}, derived {due[0]}",
-        f"payment of 'b', payout: stated {due[0]}, derived {due[1]}",
+        f"payment to 'a': stated {due[1]}, derived {due[0]}",
+        f"payment to 'b': stated {due[0]}, derived {due[1]}",
     ]
     assert [str(each) for each in payout.differences(changed, result)] == stated
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +23,13 @@ def watched(game, limits, watch):
         return value_with_plan(evaluator, None, limits, watch, shown_as=lambda valuation: valuation)
 
 
+def test_a_watcher_is_told_how_fast_a_run_is_and_how_many_workers_are_busy():
+    watch = Watch()
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        watched(fgsv.games.SumOfUnanimity(24), Limits(budget=100), watch)
+    assert re.fullmatch(r"[\de+.]+ evaluations a second, [0-3] of 3 workers busy", watch.pace)
+
+
 class Watch:
     def __init__(self):
         self.plans, self.rounds = [], []
@@ -29,8 +37,9 @@ class Watch:
     def planned(self, plan):
         self.plans.append(plan)
 
-    def after_round(self, valuation, half_width, expected):
+    def after_round(self, valuation, half_width, expected, pace):
         self.rounds.append((valuation.n_evaluations, valuation.is_estimate, expected))
+        self.pace = pace
 
 
 class Interrupted:

@@ -13,7 +13,7 @@ from oracles import Binomial
 
 import fgsv
 from fgsv.coalitions import Coalitions
-from fgsv.evaluation import worker_process
+from fgsv.evaluation import batch
 from fgsv.methods import Draws
 from fgsv.testing import check_backend, check_game, check_method, check_semivalue
 from fgsv.valuation import Estimate
@@ -245,11 +245,11 @@ class Forgetful(ThreadingBackend):
     supports_sharedmem = False
 
     def submit(self, func, callback=None):
-        return super().submit(lambda: (worker_process._games.clear(), func())[1], callback)
+        return super().submit(lambda: (batch._games.clear(), func())[1], callback)
 
 
 BACK_ENDS = {
-    "a run has other bits": OtherBits,
+    "other bits than in this process": OtherBits,
     "does not count as on_error says": NoFailures,
     "sent the game more than once": Forgetful,
 }

@@ -21,6 +21,7 @@ from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted
 from fgsv.game import GameError, as_game
 from fgsv.methods import Enumeration, Task, as_method, for_task
+from fgsv.running.bar import pace
 from fgsv.running.first_cost import LONG, PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
@@ -94,6 +95,19 @@ class Plan:
         `first` are the evaluations and seconds of its first round; comparing later rounds with it shows which costs
         are fixed. The intervals of a pilot are also wide because its errors rest on few draws, which is not so in a
         longer run.
+
+        Args:
+            valuation: The valuation after the pilot.
+            seconds: Seconds that the pilot took.
+            confidence: Level of the intervals.
+            first: Evaluations and seconds of the first round.
+
+        Returns:
+            The plan.
+
+        Raises:
+            ValueError: There are no shares: U(N) - U(0) is not positive.
+
         """
         normal = float(t_quantile(confidence, np.inf))
         half_widths = (valuation.stderr * normal / positive_total(valuation.total, valuation.outputs)).max(axis=0)
@@ -173,9 +187,15 @@ class Plan:
     def foresee(self, limits: Limits, payable: float | None = None, offer: Offer | None = None) -> Plan:
         """Return the plan with what a run with these limits will not reach, and what would.
 
-        With shares known only to within more than `payable`, payments are refused. `offer(target, most)` says how to
-        reach a half-width otherwise in less than `most` seconds; it is asked if this run takes long, or does not get
-        there.
+        Args:
+            limits: When the run ends.
+            payable: The largest half-width with which shares are paid. Default: nothing is paid.
+            offer: From a half-width and seconds to how it is reached sooner, in words; it is asked if this run takes
+                long, or does not get there. Default: there is no other way.
+
+        Returns:
+            The plan, with `foreseen`.
+
         """
         if self.exact or not math.isfinite(self.half_width):
             return self
@@ -281,7 +301,17 @@ class Limits:
 
 
 def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
-    """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
+    """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost.
+
+    Args:
+        evaluator: The open evaluator of the run.
+        limits: When the run ends.
+        advice: What would be cheaper, in words.
+
+    Returns:
+        What the run will cost.
+
+    """
     before = evaluator.meter
     evaluator.ends()
     seconds = (evaluator.meter - before).seconds
@@ -294,6 +324,16 @@ def offer_of_units(data: Dataset, limits: Limits, *, confidence: float = 0.95, n
 
     The pilot's evaluations are of another game, and no part of the run or its ledger. It takes at most twenty
     seconds, or a twentieth of the time limit.
+
+    Args:
+        data: The table or texts of the run.
+        limits: When the run ends.
+        confidence: Level of the intervals.
+        n_jobs: Workers of the pilot.
+
+    Returns:
+        What `Plan.foresee` asks.
+
     """
     limit = PILOT_SECONDS if limits.max_seconds is None else min(PILOT_SECONDS, limits.max_seconds / 20)
 
@@ -329,8 +369,16 @@ class Watcher:
     def planned(self, plan: Plan | None) -> None:
         """Receive the plan; None if there are no shares."""
 
-    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
-        """Receive the valuation so far, the half-width of its widest share, and the evaluations expected in total."""
+    def after_round(self, valuation: Valuation, half_width: float, expected: int | None, pace: str) -> None:
+        """Receive the state of the run.
+
+        Args:
+            valuation: The valuation so far.
+            half_width: The half-width of its widest share; NaN if there are no shares.
+            expected: Evaluations expected in total, if that can be said.
+            pace: Evaluations a second and busy workers, in words.
+
+        """
 
     def audit_begins(self, n_evaluations: int, seconds: float) -> None:
         """Receive how many evaluations the audit takes at most, and about how many seconds."""
@@ -359,13 +407,28 @@ def plan(
 ) -> Plan:
     """Run a pilot and predict what precision costs: half-widths and minutes for several budgets.
 
-    >>> import fgsv
-    >>> found = fgsv.plan(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], pilot=200)
-    >>> found.evaluations_for(0.001) > found.evaluations_for(0.002)
-    True
+    Costs at most `pilot` evaluations, or about twenty seconds if they are slow.
 
-    Costs at most `pilot` evaluations, or about twenty seconds if they are slow. `options` are those of
-    `fgsv.value`, except for the budget. A run with the same seed begins with the same evaluations.
+    Args:
+        game: As in `fgsv.value`.
+        groups: As in `fgsv.value`.
+        pilot: Evaluations of the pilot at the most.
+        confidence: Level of the intervals.
+        seed: Seed of the pilot, and of a run that begins with the same evaluations.
+        options: Other arguments of `fgsv.value`, but no budget.
+
+    Returns:
+        The plan: a table of budgets, half-widths and minutes.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or there are no shares.
+
+    Examples:
+        >>> import fgsv
+        >>> found = fgsv.plan(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], pilot=200)
+        >>> found.evaluations_for(0.001) > found.evaluations_for(0.002)
+        True
+
     """
     if "budget" in options:
         raise TypeError("a plan takes no budget: pilot= limits its own evaluations, and it shows several budgets")
@@ -481,9 +544,22 @@ def value_with_plan(
 ) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
     """Value a game, and report plan and progress to a watcher; an interrupt returns the valuation so far.
 
-    The pilot is the first part of the run itself, so the plan costs nothing. `shown_as` converts the
-    raw valuation to the one displayed; `payable` and `offer` are those of `Plan.foresee`. Returns the raw valuation
-    and the history of the displayed one.
+    The pilot is the first part of the run itself, so the plan costs nothing.
+
+    Args:
+        access: The game, open.
+        groups: As in `fgsv.value`.
+        limits: When the run ends.
+        watcher: Receives the plan once, and the state of the run after every round.
+        confidence: Level of the intervals.
+        shown_as: Converts the raw valuation to the one displayed.
+        payable: As in `Plan.foresee`.
+        offer: As in `Plan.foresee`.
+        options: Other arguments of `fgsv.value`.
+
+    Returns:
+        The raw valuation, and the history of the displayed one.
+
     """
     pilot = PILOT if limits.budget is None else min(PILOT, limits.budget // 4)
     if access.known:
@@ -503,7 +579,8 @@ def value_with_plan(
                 announced = True
                 watcher.planned(None if shown is None else shown.foresee(limits, payable, offer))
             expected = shown.expected(limits) if announced and shown is not None else limits.budget
-            watcher.after_round(valuation, half_width, expected)
+            how_fast = pace(access.evaluator, valuation.n_evaluations, watch.seconds)
+            watcher.after_round(valuation, half_width, expected, how_fast)
     except KeyboardInterrupt:
         if valuation is None or not valuation.is_estimate:
             raise

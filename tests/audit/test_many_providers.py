@@ -66,7 +66,7 @@ class Pensive(Recording):
 
     pondered = 0.0
 
-    def after_round(self, valuation, half_width, expected):
+    def after_round(self, valuation, half_width, expected, pace):
         time.sleep(0.1)
         self.pondered += 0.1
 

@@ -6,6 +6,8 @@ import tomllib
 import pytest
 from cli_cases import COLUMNS
 
+from fgsv.results import Seal
+
 RUN = ["--budget", 100, "--metric", "accuracy,neg_log_loss", "--max-time", "1.5h", "--no-without", "--empty", "0,-1"]
 
 
@@ -55,6 +57,13 @@ def test_every_option_is_in_the_file_with_its_words(fgsv_command, train, tmp_pat
     assert (again[0], "already exists: remove it" in again[2]) == (2, True)
 
 
+def test_any_text_is_kept(fgsv_command, train, tmp_path):
+    path, name = tmp_path / "run.toml", 'a\n"b" = \\ \x7f\t\u2028 # ü'
+    options = [*COLUMNS, "--budget", 100, "--no-without", "--group-missing", name]
+    assert fgsv_command("value", train, *options, "--save-config", path)[0] == 0
+    assert tomllib.loads(path.read_text(encoding="utf-8"))["group-missing"] == name
+
+
 def test_the_command_line_comes_first(document, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('target = "y"\ngroup = "provider"\nignore = "site"\nbudget = 60\nseed = 3\n')
@@ -63,11 +72,14 @@ def test_the_command_line_comes_first(document, tmp_path):
     assert document("--config", path, "--seed", 0) == document(*COLUMNS, "--budget", 60) != alone
 
 
-def test_a_plan_takes_the_file_of_a_run(fgsv_command, train, tmp_path):
+def test_a_plan_and_a_seal_take_the_file_of_a_run(fgsv_command, train, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('target = "y"\ngroup = ["provider"]\nignore = ["site"]\npayout = 100000\nclip = true\n')
     code, _, notes = fgsv_command("plan", train, "--config", path, "--pilot", 100)
     assert code == 0, notes
+    code, _, notes = fgsv_command("seal", "make", train, "--config", path, "--out", tmp_path / "s.json", "--json")
+    assert code == 0, notes
+    assert Seal.load(tmp_path / "s.json").contents["policy"]["clip"] is True
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sklearn.datasets import load_diabetes
 
 import fgsv
 from fgsv.cli import command_line
-from fgsv.cli.documents import results_only
+from fgsv.cli.printing import results_only
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
 

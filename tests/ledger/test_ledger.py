@@ -7,7 +7,7 @@ import fgsv
 from fgsv.coalitions import Coalitions, canonical, draw_blocks, join, pack, split, unpack
 from fgsv.files import decode
 from fgsv.ledger import Ledger, LedgerError, Outcome, WrongLedger
-from fgsv.ledger.index import Rows
+from fgsv.ledger.records import Rows
 from fgsv.valuation import End, Reason, RunSettings
 
 
@@ -156,7 +156,7 @@ def test_a_failure_never_hides_a_value(tmp_path):
 
 
 def test_the_index_of_rows_is_a_dictionary(monkeypatch):
-    monkeypatch.setattr("fgsv.ledger.index.MOST_NEW", 50)
+    monkeypatch.setattr("fgsv.ledger.records.MOST_NEW", 50)
     rng = np.random.default_rng(0)
     rows, expected = Rows(), {}
     for batch in range(1, 40):

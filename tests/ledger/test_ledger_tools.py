@@ -138,7 +138,7 @@ def test_the_payout_and_the_end_of_a_run_are_derived_too(tmp_path, options):
     assert (code, len(output.splitlines())) == (1, 2)  # where it differs, and "not the same"
     altered.write_text(path.read_text().replace(json.dumps(str(paid.payments[0])), json.dumps("999.00")))
     with pytest.raises(
-        ValueError, match=r"altered\.json was changed after it was made: the payment to 0 is stated as 999"
+        ValueError, match=r"altered\.json was changed after it was made: the payment to '0' is stated as 999"
     ):
         run("verify", altered, "--ledger", tmp_path / "run.db")
 

@@ -38,6 +38,7 @@ class Logged:
 
     def __init__(self, folder, seconds=0.1):
         self.log, self.seconds = str(folder / "log"), seconds
+        Path(self.log).touch()
 
     def __call__(self, masks):
         begun = time.time()
@@ -52,6 +53,10 @@ class Logged:
         """Return a (worker, begun, done) for each batch."""
         lines = [line.split() for line in Path(self.log).read_text().splitlines()]
         return [(worker, float(begun), float(done)) for worker, begun, done in lines]
+
+    def workers(self):
+        """Return the workers that have evaluated something."""
+        return {worker for worker, _, _ in self.read()}
 
 
 def most_at_a_time(batches):
@@ -72,7 +77,7 @@ GAME_AT_ONCE = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 30, batch_siz
 
 def cluster_of(n_workers, **options):
     return distributed.LocalCluster(
-        n_workers=n_workers, processes=False, dashboard_address=None, silence_logs=50, **options
+        n_workers=n_workers, processes=False, dashboard_address=":0", silence_logs=50, **options
     )
 
 
@@ -94,11 +99,11 @@ def test_workers_that_join_are_used(cluster):
 def test_a_cluster_that_scales_itself_has_as_many_workers_as_the_run_may_use(tmp_path):
     game = Logged(tmp_path)
     with cluster_of(0, threads_per_worker=1) as cluster, distributed.Client(cluster):
-        cluster.adapt(minimum=0, maximum=3, interval="100ms", wait_count=50)
+        cluster.adapt(minimum=0, maximum=3, interval="100ms", target_duration="200ms", wait_count=50)
         with joblib.parallel_config(backend="dask", n_jobs=3):
             result = fgsv.value(game, budget=62)
     assert bits(result) == alone(budget=62)
-    assert len({worker for worker, _, _ in game.read()}) == 3
+    assert len(game.workers()) == 3
 
 
 def test_workers_that_leave_are_not_missed(tmp_path):
@@ -123,8 +128,8 @@ def test_each_evaluation_has_the_resource_that_it_asks_for(tmp_path):
         result = fgsv.value(game, budget=62)
     assert bits(result) == alone(budget=62)
     batches = game.read()
-    workers = {worker for worker, _, _ in batches}
-    assert [most_at_a_time([each for each in batches if each[0] == worker]) for worker in workers] == [1, 1]
+    at_a_time = [most_at_a_time([each for each in batches if each[0] == worker]) for worker in game.workers()]
+    assert at_a_time == [1, 1]
 
 
 def test_a_cluster_without_what_is_asked_for_says_so(cluster, monkeypatch):
@@ -151,6 +156,12 @@ def test_a_worker_that_dies_costs_its_batches_and_a_scheduler_that_is_gone_is_na
         return start("dask_worker", "--nthreads", "1", "--no-nanny")
 
     game, ledger = Logged(tmp_path), tmp_path / "run.db"
+
+    def kill_when_both_have_begun(worker):
+        while len(game.workers()) < 2:
+            time.sleep(0.05)
+        worker.kill()
+
     try:
         scheduler, first, _ = start("dask_scheduler", "--port", "0"), worker(), worker()
         with (
@@ -158,10 +169,9 @@ def test_a_worker_that_dies_costs_its_batches_and_a_scheduler_that_is_gone_is_na
             joblib.parallel_config(backend="dask"),
         ):
             client.wait_for_workers(2)
-            threading.Timer(1, first.kill).start()
-            threading.Timer(1, worker).start()
+            threading.Thread(target=kill_when_both_have_begun, args=(first,), daemon=True).start()
             assert bits(fgsv.value(game, budget=102)) == alone(budget=102)
-            assert len({worker for worker, _, _ in game.read()}) == 3
+            assert first.poll() is not None
             assert len(game.read()) <= 51 + 2  # what the dead one had done and not delivered
             threading.Timer(2, scheduler.kill).start()
             with pytest.raises(

@@ -19,7 +19,6 @@ from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import GameError, as_game
 from fgsv.ledger import Ledger
 from fgsv.testing import check_backend
-from fgsv.valuation import Reason
 
 pytestmark = pytest.mark.slow
 
@@ -49,57 +48,9 @@ def bits(result):
     return result.values.tobytes(), result.stderr.tobytes()
 
 
-RUNS = {"budget": {"budget": 700, "batch_size": 32}, "target": {"stderr": 0.06, "budget": 3000, "batch_size": 8}}
-
-
 @pytest.fixture(scope="module")
 def alone():
-    return bits(fgsv.value(Regression(), **RUNS["budget"]))
-
-
-@pytest.fixture(scope="module")
-def aimed():
-    """Return the bits of a run that stops at a target, where evaluations that are not used are under way."""
-    result = fgsv.value(Regression(), **RUNS["target"])
-    assert (result.end.reason, result.end.n_unused) == (Reason.TARGET, 0)
-    return bits(result)
-
-
-class Fetched(Regression):
-    """A game that writes down each process that receives it, and how many batches were evaluated."""
-
-    def __init__(self, folder):
-        super().__init__()
-        self.folder = str(folder)
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        self.write("fetched")
-
-    def write(self, what):
-        with (Path(self.folder) / what).open("a") as log:
-            log.write(f"{os.getpid()}\n")
-
-    def read(self, what):
-        return (Path(self.folder) / what).read_text().split()
-
-    def __call__(self, masks):
-        self.write("evaluated")
-        return super().__call__(masks)
-
-    def check(self):
-        """Each worker got the game once, however many batches it had."""
-        fetched, evaluated = self.read("fetched"), self.read("evaluated")
-        assert len(fetched) == len(set(fetched)) <= 2
-        assert set(evaluated) <= set(fetched)
-        assert len(evaluated) > 10
-        assert str(os.getpid()) not in evaluated
-
-
-@pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_back_ends_pass_the_check_that_ships(backend):
-    with joblib.parallel_config(backend=backend, n_jobs=2):
-        check_backend()
+    return bits(fgsv.value(Regression(), budget=700, batch_size=32))
 
 
 class Alone(Regression):
@@ -116,17 +67,20 @@ class Alone(Regression):
         return values
 
 
-def test_processes(alone, aimed, tmp_path):
-    game = Fetched(tmp_path)
-    assert bits(fgsv.value(game, **RUNS["budget"], n_jobs=2)) == alone
-    game.check()
-    assert bits(fgsv.value(Regression(), **RUNS["target"], n_jobs=2)) == aimed
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_back_ends_of_joblib(backend):
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        check_backend()
 
 
-def test_threads(alone, aimed):
-    with joblib.parallel_config(backend="threading", n_jobs=2):
-        assert bits(fgsv.value(Regression(), **RUNS["budget"])) == alone
-        assert bits(fgsv.value(Regression(), **RUNS["target"])) == aimed
+def test_dask():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0") as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        check_backend()
 
 
 class Roots:
@@ -190,46 +144,30 @@ def test_a_back_end_is_given_to_joblib():
             fgsv.value(fgsv.games.Airport([1, 2, 3]), method=method, budget=50, backend="dask")
 
 
-def test_dask(alone, aimed, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    game = Fetched(tmp_path)
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0") as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
-        assert bits(fgsv.value(game, **RUNS["budget"], ledger=tmp_path / "run.db")) == alone
-        game.check()
-        assert bits(fgsv.value(Regression(), **RUNS["target"])) == aimed
-
-
 RAY = """
     import joblib, ray, sys
-    from ray.util.joblib import register_ray
     sys.path[:0] = sys.argv[1], sys.argv[1] + "/.."
-    import fgsv
-    import test_workers as tests
+    import fgsv, test_workers
+    from ray.util.joblib import register_ray
+    from fgsv.testing import check_backend
 
     ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
     register_ray()
-    game = tests.Fetched(sys.argv[2])
-    with joblib.parallel_config(backend="ray"):
-        print(fgsv.value(game, **tests.RUNS["budget"]).values.tobytes().hex())
-    game.check()
     with joblib.parallel_config(backend="ray", ray_remote_args={"num_gpus": 1, "num_cpus": 0}):
-        print(fgsv.value(tests.Alone(sys.argv[2]), **tests.RUNS["target"]).values.tobytes().hex())
+        fgsv.value(test_workers.Alone(sys.argv[2]), stderr=0.06, budget=3000, batch_size=8)
+        check_backend()
     ray.shutdown()
 """
 
 
-def test_ray(alone, aimed, tmp_path):
+def test_ray(tmp_path):
+    """With one GPU for each evaluation, batches wait for it, and its worker keeps the game."""
     pytest.importorskip("ray")
     # in a process of its own: Ray changes joblib's pools for all that comes after it
     environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
     command = [sys.executable, "-c", textwrap.dedent(RAY), str(Path(__file__).parent), str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert {alone[0].hex(), aimed[0].hex()} <= set(done.stdout.split())  # Ray may have the last word
 
 
 def test_a_worker_out_of_reach_of_the_game_is_sent_it(alone, monkeypatch):

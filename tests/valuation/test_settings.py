@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.files import FieldError, decode, encode
+from fgsv.files import decode, encode
 from fgsv.games import SumOfUnanimity
 from fgsv.results import Result
 from fgsv.valuation import RunSettings
@@ -27,13 +27,6 @@ def test_a_run_with_numpy_scalars_is_verified(kind, tmp_path):
     assert fgsv.verify(loaded, tmp_path / "run.db") == []
 
 
-@pytest.mark.parametrize("name", ["method", "fingerprint", "start"])
-def test_a_number_in_place_of_a_text_is_refused(name):
-    document = encode(RunSettings("gp", "shapley", seed=0, budget=100, batch_size=8))
-    with pytest.raises(FieldError, match=f"the field '{name}' cannot be read: TypeError.'expected str, got int'"):
-        decode(RunSettings, document | {name: 1})
-
-
 def test_every_field_survives_json():
     settings = RunSettings(
         method="gp",
@@ -42,7 +35,7 @@ def test_every_field_survives_json():
         budget=100,
         batch_size=8,
         options={"unbiased": np.bool_(False), "learn": None},
-        max_seconds=2,
+        max_seconds=float("inf"),
         stderr=np.float32(0.5),
         precision=0.25,
         confidence=0.9,
@@ -75,20 +68,6 @@ def test_bad_settings_say_what_was_expected(change, words):
     settings = RunSettings(method="gp", semivalue="shapley", seed=0, budget=100, batch_size=8)
     with pytest.raises(ValueError, match=words):
         replace(settings, **change)
-
-
-def test_settings_that_lack_a_field_name_it():
-    with pytest.raises(FieldError, match="it lacks the field 'budget'"):
-        decode(RunSettings, {"method": "gp", "semivalue": "shapley", "seed": 0, "batch_size": 8})
-
-
-def test_a_limit_without_end_survives_json(tmp_path):
-    result = fgsv.value(GAME, budget=100, max_seconds=float("inf"), ledger=tmp_path / "run.db")
-    result.save(tmp_path / "v.json")
-    loaded = fgsv.Valuation.load(tmp_path / "v.json")
-    assert loaded.settings == result.settings
-    assert loaded.settings.max_seconds == np.inf
-    assert fgsv.verify(loaded, tmp_path / "run.db") == []
 
 
 def test_options_of_numpy_anywhere_become_plain():

@@ -13,7 +13,7 @@ from fgsv.evaluation.recording import laws_of_draws
 from fgsv.files import decode_array, encode, encode_array
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
-from fgsv.methods.gp import estimator
+from fgsv.methods.gp import fits
 from fgsv.methods.gp.kernel import Kernel
 
 GAME = fgsv.Game(SumOfUnanimity(12), 12, fingerprint="sum of unanimity")
@@ -25,13 +25,13 @@ def run(ledger):
 
 def alter(monkeypatch, change):
     """Let all parameters be found a little differently, as by another processor."""
-    fitted = estimator.fitted
+    fitted = fits.fitted
 
     def differently(kernel, *data):
         found = fitted(kernel, *data)
         return found if found is kernel else Kernel(found.target, found.theta + change)
 
-    monkeypatch.setattr(estimator, "fitted", differently)
+    monkeypatch.setattr(fits, "fitted", differently)
 
 
 def test_a_processor_that_rounds_differently_follows_the_recorded_laws(tmp_path, monkeypatch):
@@ -160,7 +160,7 @@ def test_a_run_with_another_proxy_draws_by_its_own_law(tmp_path, first, second):
 
 def test_a_run_in_the_ledger_of_an_earlier_version_draws_by_its_own_law(tmp_path, monkeypatch):
     fgsv.value(ROOTS, budget=200, ledger=tmp_path / "run.db")
-    monkeypatch.setattr(estimator, "FRESH", 128)  # as a later version may have it
+    monkeypatch.setattr(fits, "FRESH", 128)  # as a later version may have it
     result, again = two_runs(tmp_path / "run.db", {}, {})
     assert not fgsv.verify(result, tmp_path / "run.db")
     assert not fgsv.verify(again, tmp_path / "run.db")

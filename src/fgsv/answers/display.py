@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
 from itertools import groupby
 
@@ -40,14 +41,12 @@ def shaded(pieces: Pieces, valuation: Valuation) -> Page:
     if len(shares) != pieces.n_players:
         raise ValueError(f"the valuation is of {len(shares)} players, but the answer has {pieces.n_players} pieces")
     largest = max(abs(shares))
-    number_of_places = [0] * pieces.n_players
-    for place in pieces.places:
-        number_of_places[place.player] += 1
+    counts = Counter(place.player for place in pieces.places)
 
     def span(place: Place) -> str:
         share = shares[place.player]
         colour = f"rgba({MORE if share > 0 else LESS}, {DARKEST * abs(share) / largest:.3f})"
-        several = f", in {number_of_places[place.player]} places" if number_of_places[place.player] > 1 else ""
+        several = f", in {counts[place.player]} places" if counts[place.player] > 1 else ""
         return f'<span style="background: {colour}" title="{share:.1%}{several}">{escape(place.text)}</span>'
 
     answer = pieces.answer

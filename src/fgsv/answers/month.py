@@ -4,17 +4,17 @@ Notation of this file (N answers, n draws, K publishers):
 
     f_a      fee of answer a
     s_a      (K,) shares of the publishers in answer a; they sum to one, or to zero if it has nothing to share
-    x_a      (K,) tokens of each publisher that were ingested for it: known of all answers
+    m_a      (K,) what is expected of s_a without a model: a combination of equal parts of its publishers and of their
+             parts by tokens that were ingested, which are known of all answers
     R        royalties, (K,): the sum over all answers of f_a s_a
 
-Answers are drawn in proportion to their fees, so every draw stands for the same amount of fees, its `step`. From
-m(x_a), what tokens let one expect of s_a, it follows that
+Answers are drawn in proportion to their fees, so every draw stands for the same amount of fees, its `step`, and
 
-    R = sum over all answers of f_a m(x_a)  +  sum over draws of step (s_a - m(x_a))
+    R = sum over all answers of f_a m_a  +  sum over draws of step (s_a - m_a)
 
-has no bias, whatever m is, if m was learned from other answers: the month is cut into two random halves, and each
-learns m from the other's draws (a regression estimator with cross-fitted coefficients; Särndal, Swensson and Wretman,
-1992, chapter 6). An estimate of s_a without bias serves as well as s_a.
+has no bias, whatever m is, if its coefficients are learned from other answers: the month is cut into two random
+halves, and each learns them from the draws of the other (a regression estimator with cross-fitted coefficients;
+Särndal, Swensson and Wretman, 1992, chapter 6). An estimate of s_a without bias serves as well as s_a.
 """
 
 from __future__ import annotations
@@ -25,16 +25,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from fgsv.types import Floats, Ints
 
-HALVES = 2
 FEW = 10
 """With fewer draws of a publisher, their own spread says too little of its error."""
-SHRINKAGE = 4.0
-"""Drawn answers of a publisher that count as much as what is expected of any publisher."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +38,7 @@ class Month:
     """What is known of all answers of a month before any is valued."""
 
     fees: Floats
-    """(N,)"""
+    """(N,) positive."""
     tokens: Any
     """(N, K) sparse: positive where a publisher has a passage in an answer."""
     strata: Ints
@@ -51,45 +47,36 @@ class Month:
     """(N,) numbers of the queries: the same for answers of the same query."""
 
     @cached_property
-    def features(self) -> tuple[Any, Any]:
+    def parts(self) -> tuple[Any, Any]:
         """Two (N, K) sparse matrices whose rows sum to one: equal parts of an answer's publishers, and by tokens."""
-        equal = self.tokens.sign()
-        return _by_rows(equal), _by_rows(self.tokens)
+        return _by_rows(self.tokens.sign()), _by_rows(self.tokens)
 
     def halves(self, rng: np.random.Generator) -> Ints:
-        """Return (N,) a random half for each query."""
-        half = rng.permutation(int(self.queries.max()) + 1) % HALVES
-        return np.asarray(half[self.queries])
+        """Return (N,) the half of each answer, at random."""
+        return np.asarray(rng.permutation(len(self.fees)) % 2)
 
     def draw(self, rows: Ints, n_draws: int, rng: np.random.Generator) -> Draws:
-        """Draw from these answers in proportion to their fees, within each stratum as much as its fees say.
+        """Draw from these answers in proportion to their fees.
 
-        Along a line of all answers in random order, those of a query side by side and each as long as its fee, the
-        draws are equally spaced from a random start. A query that is due more than twice is a stratum of its own.
+        Along a line of all answers in random order, each as long as its fee, those of a stratum and of a query side
+        by side, the draws are equally spaced from a random start: each stratum, and each query, is drawn as often as
+        its fees say, but for one. An answer that is drawn for certain stands apart from others to its query.
         """
-        rows = rows[self.fees[rows] > 0]
-        if n_draws >= len(rows):
-            each = np.arange(len(rows))
-            return Draws(rows, each, each, self.fees[rows], np.zeros(len(rows)))
         fees = self.fees[rows]
-        pairs = np.column_stack([self.strata[rows], self.queries[rows]])
-        query = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
-        often = np.bincount(query, fees)[query] >= 2 * fees.sum() / n_draws
-        keys = np.column_stack([pairs[:, 0], np.where(often, query, -1)])
-        cells = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
-        units = np.where(often, len(rows) + np.arange(len(rows)), query)
-        amounts = np.bincount(cells, fees).astype(float)
-        n_units = np.bincount(np.unique(np.column_stack([cells, units]), axis=0)[:, 0])
-        counts = _allotted(amounts, n_draws, n_units)
-        steps = amounts / counts
-        order = np.lexsort((rng.random(len(rows)), rng.permutation(2 * len(rows))[units], cells))
-        cell = np.repeat(np.arange(len(counts)), counts)
-        number = np.arange(n_draws) - np.repeat(np.cumsum(counts) - counts, counts)
-        points = (np.cumsum(amounts) - amounts)[cell] + (rng.random(len(counts))[cell] + number) * steps[cell]
+        if n_draws >= len(rows):
+            return Draws(rows, self.strata[rows], np.arange(len(rows)), fees, *np.zeros((2, len(rows))))
+        step = fees.sum() / n_draws
+        query = np.where(fees < step, self.queries[rows], self.queries.max() + 1 + np.arange(len(rows)))
+        order = np.lexsort((rng.random(len(rows)), rng.permutation(query.max() + 1)[query], self.strata[rows]))
+        points = (rng.random() + np.arange(n_draws)) * step
         hits = order[np.minimum(np.searchsorted(np.cumsum(fees[order]), points, side="right"), len(rows) - 1)]
-        of_several = np.bincount(units)[units[hits]] > 1
-        left = np.where(of_several, 1.0, _left(fees[hits] / steps[cell]))
-        return Draws(rows[hits], cell, units[hits], steps[cell], left)
+        units = query[hits]
+        times = np.bincount(units)[units]
+        due = np.bincount(query, fees)[units] / step
+        left = np.where(due < 1, 1 - due, due % 1 * (1 - due % 1) / times**2)
+        of_several = np.bincount(query)[units] > 1
+        left[of_several & (times == 1)] = 1.0
+        return Draws(rows[hits], self.strata[rows[hits]], units, np.full(n_draws, step), left, of_several * 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,44 +84,15 @@ class Draws:
     """Draws from a half of a month, (n,) each; an answer with a large fee may be drawn more than once."""
 
     answers: Ints
-    cells: Ints
-    """What was drawn apart: a stratum, or a query that is asked often."""
-    units: Ints
-    """What was drawn as one: the answers of a query, or a single answer."""
+    strata: Ints
+    queries: Ints
     steps: Floats
     """The fees that a draw stands for."""
     left: Floats
-    """The part of the variance that is left after drawing without replacement: 1 if most answers are not drawn."""
-
-
-@dataclass(frozen=True, eq=False)
-class Expected:
-    """m: equal parts, moved towards parts by tokens, and on to tokens times what each publisher's are worth."""
-
-    part: float
-    """Of the fees, what is shared at all."""
-    worth: Floats
-    """(K,) of a publisher's tokens, beside others'."""
-    moves: Floats
-    """(2,) the coefficients."""
-
-    @classmethod
-    def learned(cls, month: Month, draws: Draws, shares: Floats) -> Expected:
-        """Return what draws with (n, K) shares lead to expect of other answers."""
-        by_tokens = month.features[1][draws.answers]
-        shared = shares.sum(axis=1)
-        total = np.asarray(by_tokens.multiply(shared[:, None]).sum(axis=0)).ravel()
-        worth = np.maximum(shares.sum(axis=0) + SHRINKAGE * shared.mean(), 0.0) / (total + SHRINKAGE)
-        part = float(shared.mean())
-        start, *moved = (each.toarray().ravel() for each in _moves(month, draws.answers, worth))
-        target = (shares - part * start.reshape(shares.shape)).ravel()
-        moves = np.linalg.lstsq(part * np.column_stack(moved), target, rcond=None)[0]
-        return cls(part, worth, moves)
-
-    def of(self, month: Month, rows: Ints) -> Any:
-        """Return (m, K) sparse: the expected shares in some answers."""
-        start, *moved = _moves(month, rows, self.worth)
-        return self.part * (start + sum(move * each for move, each in zip(self.moves, moved, strict=True)))
+    """The part of its query's square that chance leaves uncertain: almost 1 if few answers are drawn, 1 if its other
+    answers may differ and none is drawn."""
+    spread: Floats
+    """1 if draws of other answers to its query tell how these differ, else 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,17 +115,20 @@ class Royalties:
         """(K,) standard errors."""
         return np.sqrt(np.diag(self.covariance))
 
+    @property
+    def widest(self) -> int:
+        """The publisher with the largest error."""
+        return int(self.stderr.argmax())
+
     def draws_to_narrow(self, factor: float) -> int:
         """Return how many answers would make the widest interval narrower by a factor; all of them if none would.
 
         The variance between answers falls with 1/n - 1/N, what evaluations add with 1/n.
         """
-        widest = int(self.stderr.argmax())
-        variance, within = self.covariance[widest, widest], self.within[widest]
-        n = self.n_draws
-        between = (variance - within) * n / max(1e-300, 1 - n / self.n_answers)
-        wanted = variance / factor**2 + between / self.n_answers
-        return min(self.n_answers, int(np.ceil((between + within * n) / max(wanted, 1e-300))))
+        variance, within = self.covariance[self.widest, self.widest], self.within[self.widest]
+        between = (variance - within) / max(1e-300, 1 / self.n_draws - 1 / self.n_answers)
+        needed = (between + within * self.n_draws) / (variance / factor**2 + between / self.n_answers or 1.0)
+        return min(self.n_answers, int(np.ceil(needed)))
 
 
 def estimated(
@@ -175,9 +136,7 @@ def estimated(
     half_of: Ints,
     draws: Sequence[Draws],
     shares: Sequence[Floats],
-    covariances: Sequence[Sequence[tuple[Ints, Floats]]],
-    *,
-    by_tokens: bool = True,
+    errors: Sequence[Sequence[tuple[Sequence[int], Floats]]],
 ) -> Royalties:
     """Return the royalties of a month.
 
@@ -189,98 +148,62 @@ def estimated(
         half_of: (N,) the half of each.
         draws: The draws from each half.
         shares: Of each half, (n, K) unbiased shares in the drawn answers.
-        covariances: Of each half and draw, the publishers (k,) of an answer, and the (k, k) covariance of their
-            shares due to evaluations.
-        by_tokens: Whether to expect anything from tokens; if not, the plain estimator.
+        errors: Of each half and draw, the publishers (k,) of an answer, and the (k, k) covariance of their shares due
+            to evaluations.
 
     """
     n_publishers = month.tokens.shape[1]
-    values = np.zeros(n_publishers)
+    values, within, expected_of_all = np.zeros((3, n_publishers))
     covariance = np.zeros((n_publishers, n_publishers))
-    within = np.zeros(n_publishers)
-    of_all = np.zeros(n_publishers)
     freedom = 0
-    for half, (mine, own) in enumerate(zip(draws, shares, strict=True)):
-        other = 1 - half
-        residuals = own
-        if by_tokens:
-            expected = Expected.learned(month, draws[other], shares[other])
-            rows = np.flatnonzero(half_of == half)
-            of_rows, of_draws = expected.of(month, rows), expected.of(month, mine.answers).toarray()
-            values += of_rows.T @ month.fees[rows]
-            residuals = own - of_draws
-            scale = (residuals**2).sum() / max(_spread_of(of_draws).sum(), 1e-300)
-            of_rows.data = _spread_of(of_rows.data)
-            of_all += scale * (mine.steps * mine.left).mean() * (of_rows.T @ month.fees[rows])
-        values += mine.steps @ residuals
-        for cell in np.unique(mine.cells):
-            spread, n_units = _spread(mine, np.flatnonzero(mine.cells == cell), residuals)
-            covariance += spread.T @ spread
-            freedom += n_units - 1
-        repeats = np.unique(mine.answers, return_inverse=True, return_counts=True)
-        for draw, (publishers, error) in enumerate(covariances[half]):
-            # an answer that was drawn twice has the same error twice
-            part = mine.steps[draw] ** 2 * repeats[2][repeats[1].ravel()[draw]] * error
-            covariance[np.ix_(publishers, publishers)] += (1 - mine.left[draw]) * part
-            within[publishers] += np.diag(part)
-    n_draws = sum(len(each.answers) for each in draws)
-    drawn = month.tokens[np.concatenate([each.answers for each in draws])].getnnz(axis=0)
-    covariance[np.diag_indices(n_publishers)] += np.where(
-        drawn < FEW, np.maximum(of_all - np.diag(covariance), 0.0), 0.0
-    )
-    return Royalties(values, covariance, within, max(1.0, freedom), len(month.fees), n_draws)
+    for half, mine in enumerate(draws):
+        others = np.column_stack([part[draws[1 - half].answers].toarray().ravel() for part in month.parts])
+        one, two = np.linalg.lstsq(others, shares[1 - half].ravel(), rcond=None)[0]
+        expected = one * month.parts[0] + two * month.parts[1]
+        of_draws = expected[mine.answers].toarray()
+        residuals = shares[half] - of_draws
+        fees = month.fees * (half_of == half)
+        values += expected.T @ fees + mine.steps @ residuals
+        scale = (residuals**2).sum() / max(_spread_of(of_draws).sum(), 1e-300) * (mine.steps * mine.left).mean()
+        expected.data = _spread_of(expected.data)
+        expected_of_all += scale * (expected.T @ fees)
+        for stratum in np.unique(mine.strata):
+            apart = _apart(mine, np.flatnonzero(mine.strata == stratum), residuals)
+            covariance += apart.T @ apart
+        freedom += len(mine.answers) - len(np.unique(mine.strata))
+        squares = mine.steps**2 * np.bincount(mine.answers)[mine.answers]  # drawn twice, it has the same error twice
+        known = 1 - np.maximum(mine.left, mine.spread)  # of errors that are not in the spread of the draws
+        for square, part, (publishers, error) in zip(squares, known, errors[half], strict=True):
+            covariance[np.ix_(publishers, publishers)] += part * square * error
+            within[publishers] += square * np.diag(error)
+    drawn = np.concatenate([each.answers for each in draws])
+    few = month.tokens[drawn].getnnz(axis=0) < FEW
+    covariance[few, few] = np.maximum(covariance[few, few], expected_of_all[few])
+    return Royalties(values, covariance, within, max(1.0, freedom), len(month.fees), len(drawn))
 
 
-def _spread(draws: Draws, rows: Ints, residuals: Floats) -> tuple[Floats, int]:
-    """Return (units, K) deviations of a cell's sum, whose squares add up to its variance, and the number of units.
+def _apart(draws: Draws, rows: Ints, residuals: Floats) -> Floats:
+    """Return (., K) deviations whose squares add up to the variance of the sum over the draws of a stratum.
 
-    Hájek's approximation for draws without replacement, exact for equal fees: each unit deviates from the cell's
-    mean, and `left` of that is uncertain.
+    Hájek's approximation for draws without replacement, exact for equal fees: each query deviates from the mean of
+    all, and `left` of that is uncertain; and where several answers to it were drawn, each from its own mean.
     """
-    kinds, unit, counts = np.unique(draws.units[rows], return_inverse=True, return_counts=True)
-    unit = unit.ravel()
-    left = np.zeros(len(kinds))
-    left[unit] = draws.left[rows]
-    sums = np.zeros((len(kinds), residuals.shape[1]))
-    np.add.at(sums, unit, residuals[rows])
-    mean = left @ sums / max(left @ counts, 1e-300)
-    apart = sums - counts[:, None] * mean
-    known = np.sqrt(left * len(kinds) / max(1, len(kinds) - 1))
-    return draws.steps[rows[0]] * known[:, None] * apart, len(kinds)
+    queries, first, query, counts = np.unique(draws.queries[rows], True, True, True)
+    left = draws.left[rows][first]
+    sums = np.zeros((len(queries), residuals.shape[1]))
+    np.add.at(sums, query.ravel(), residuals[rows])
+    mean = left @ sums / (left @ counts or 1.0)
+    between = (sums - counts[:, None] * mean) * np.sqrt(left * len(counts) / max(1, len(counts) - 1))[:, None]
+    inside = residuals[rows] - (sums / counts[:, None])[query.ravel()]
+    inside *= np.sqrt(counts / np.maximum(1, counts - 1))[query.ravel(), None]
+    return np.asarray(draws.steps[rows[0]] * np.concatenate([between, inside]))
 
 
 def _spread_of(expected: Floats) -> Floats:
     """Return the variances of shares, but for a factor, from what is expected of them."""
-    share = np.clip(expected, 0.0, 1.0)
-    return np.asarray(share * (1 - share))
-
-
-def _moves(month: Month, rows: Ints, worth: Floats) -> tuple[Any, Any, Any]:
-    """Return (m, K) sparse: equal parts, and the moves from these to parts by tokens, and on to their worth."""
-    equal, by_tokens = (each[rows] for each in month.features)
-    weighted = _by_rows(by_tokens @ sparse.diags(np.maximum(worth, 1e-9)))
-    return equal, by_tokens - equal, weighted - by_tokens
+    return np.asarray(np.maximum(expected * (1 - expected), 0.0))
 
 
 def _by_rows(matrix: Any) -> Any:
     """Return a sparse matrix whose rows sum to one."""
     return sparse.diags(1 / np.asarray(matrix.sum(axis=1)).ravel()) @ matrix
-
-
-def _allotted(amounts: Floats, count: int, units: Ints) -> Ints:
-    """Return how many of `count` draws each amount gets: in proportion, but two at least if it has so many units."""
-    fewest = np.minimum(2, units)
-    if fewest.sum() > count:
-        raise ValueError(f"{count} draws are too few for {len(units)} strata: two are needed in each")
-    more = np.maximum(0.0, amounts / amounts.sum() * count - fewest)
-    ideal = fewest + more / (more.sum() or 1.0) * (count - fewest.sum())
-    found = np.floor(ideal).astype(int)
-    found[np.argsort(found - ideal, kind="stable")[: count - int(found.sum())]] += 1
-    return found
-
-
-def _left(due: ArrayLike) -> Floats:
-    """Return the part of a unit's square that its chance leaves uncertain, if it is due so many times."""
-    due = np.asarray(due)
-    rest = due % 1
-    return np.where(due < 1, 1 - due, rest * (1 - rest))

@@ -174,15 +174,15 @@ def _same(texts: Sequence[str]) -> list[int]:
         if key not in kinds:
             pairs = set(pairwise(words))
             numbers = [word for word in words if not word.isalpha()]
-            near = (k for others, same, k in seen if same == numbers and _shared(pairs, others) >= NEAR)
+            near = (
+                player
+                for others, same, player in seen
+                if same == numbers and len(pairs & others) >= NEAR * max(1, len(pairs | others))
+            )
             kinds[key] = next(near, 1 + max(kinds.values(), default=-1))
             seen.append((pairs, numbers, kinds[key]))
         players.append(kinds[key])
     return players
-
-
-def _shared(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
-    return len(one & other) / max(1, len(one | other))
 
 
 def _owned(answer: Answer, places: Sequence[Place], texts: tuple[str, ...], duplicates: str) -> Partition:

@@ -1,184 +1,158 @@
-"""Statements of a month: what is said of it, what copies earned, and for each publisher what every answer paid."""
+"""Statements of a month: what is said of it, and for each publisher what its answers paid, and to whom."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from fgsv.answers.answer import digest_of
-from fgsv.answers.month import FEW
-from fgsv.files import to_csv, write_whole
+from fgsv.answers.month import FEW, Royalties
+from fgsv.files import to_csv
 from fgsv.pipeline.folder import file_names
-from fgsv.results import Result
 from fgsv.results.account import Account
-from fgsv.types import Floats, Masks
+from fgsv.results.result import Result
+from fgsv.types import Floats
 from fgsv.valuation.display import Section
 from fgsv.words import counted, level, now, percent, some
 
 if TYPE_CHECKING:
-    from fgsv.answers.royalties import Done, Valued
+    from fgsv.answers.paying import Valued
 
-PUBLISHERS = "publishers"
-"""The folder of their tables."""
-RULES = {
-    "share": "those that several publishers have are shared equally",
-    "first": "those that several publishers have belong to the one who registered them first",
-}
+RULES = {"share": "share its value equally", "first": "leave its value to the one who registered it first"}
 
 
-def account_of(result: Result, month: Done, fees: Decimal, currency: str, seed_from: str) -> Result:
+def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fees: str, seed_from: str) -> Result:
     """Return the result with what is to be said of a month, and its warnings."""
-    found, valuation, verdict = month.royalties, result.valuation, result.verdict
-    paid = Decimal(float(valuation.total)).quantize(Decimal("0.01"))
-    widest = int(found.stderr.argmax())
-    within = min(1.0, found.within[widest] / max(found.covariance[widest, widest], 1e-300))
-    pieces = month.valued[0].pieces
-    empty = sum(each.valuation is None for each in month.valued)
-    known = "exactly" if not verdict.half_width else f"to within {percent(verdict.half_width)} of the whole"
-    words = [f"{verdict.decision}: royalties are known {known} at {level(result.confidence)} confidence"]
-    if verdict.half_width:
-        words.append(
-            f"{within:.0%} of the widest variance is from evaluations, the rest from the choice of answers; about "
-            f"{found.draws_to_narrow(2.0):,} answers would halve the widest interval"
-        )
-    more = f", and {month.times:.1f} times as many for the second half" if month.times > 1 else ""
-    rows = (
-        ("answers", f"{found.n_answers:,}, of {counted(len(valuation), 'publisher')}"),
-        ("fees", f"{fees:,} {currency}"),
-        ("shared", f"about {paid:,} {currency}: answers that their sources hardly help are not paid"),
-        ("drawn", f"{found.n_draws:,} in proportion to fees, {empty:,} of them with nothing to share"),
-        ("seed from", repr(seed_from)),
-        ("pieces", f"{pieces.cut}; {RULES[pieces.duplicates]}"),
-        ("evaluations", f"{month.n_evaluations:,}: the fewest that give unbiased values{more}"),
-        ("command", result.command or "in Python"),
+    valuation = result.valuation
+    verdict = result.verdict
+    pieces = valued[0].pieces
+    half_width = verdict.half_width or 0.0
+    part = min(1.0, found.within[found.widest] / (found.stderr[found.widest] ** 2 or 1.0))
+    words = (
+        f"{verdict.decision}: royalties are known to within {percent(half_width)} of the whole at "
+        f"{level(result.confidence)} confidence",
+        f"{part:.0%} of the widest variance is from evaluations, the rest from the choice of answers; about "
+        f"{found.draws_to_narrow(2.0):,} answers would halve the widest interval",
     )
+    rare = [str(name) for name, size in zip(valuation.names, valuation.partition.sizes, strict=True) if size < FEW]
+    empty = sum(each.valuation is None for each in valued)
+    rows = {
+        "answers": f"{found.n_answers:,}, of {counted(len(valuation), 'publisher')}",
+        "fees": f"{fees}; about {valuation.total:,.2f} of them for answers that their sources help",
+        "drawn": f"{found.n_draws:,} in proportion to fees, {empty:,} of them with nothing to share",
+        "seed from": repr(seed_from),
+        "players": f"{pieces.cut}; publishers of one that several have {RULES[pieces.duplicates]}",
+        f"in fewer than {FEW} of them": f"{some(rare)}: paid mostly by what tokens let one expect"
+        if rare
+        else "nobody",
+        "evaluations": f"{valuation.n_evaluations:,} in {len(valued):,} answers",
+        "command": result.command or "in Python",
+    }
     certain = (
         "Shares of an answer have no bias, and so has their sum: the kernel's parameters, and what tokens let one "
         "expect, are learned from other answers.",
-        "The same answers, seed and ledger give the same numbers, without any evaluation. The folder publishers has "
-        "a table for each publisher: its drawn answers, what each paid it, and what it paid to others.",
+        "The same answers, seed and ledger give the same numbers, without any evaluation. Each publisher has a file "
+        "of its own with the answers that were drawn, and what each of them paid to whom.",
     )
-    account = Account(
-        f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}",
-        "publisher",
-        tuple(words),
-        (
-            Section("The month", rows=rows),
-            _copies(month.valued),
-            Section("What is certain, and how to check it", certain, technical=True),
-        ),
-    )
-    rare = [str(name) for name, size in zip(valuation.names, valuation.partition.sizes, strict=True) if size < FEW]
-    if rare and found.n_draws < found.n_answers:
-        warned = f"in fewer than {FEW} of the drawn answers, so paid by what tokens let one expect: {some(rare)}"
-        result = replace(result, own_warnings=(*result.own_warnings, warned))
-    return replace(result, account=account)
+    how = Section("What is certain, and how to check it", certain, technical=True)
+    sections = (Section("The month", rows=tuple(rows.items())), _copies(valued), how)
+    title = f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}"
+    return replace(result, account=Account(title, "publisher", words[: 1 + bool(half_width)], sections))
 
 
 def _copies(valued: Sequence[Valued]) -> Section:
     """Return the audit of a month: what pieces earned that several publishers have."""
-    rows: dict[str, Floats] = {}
+    copied: defaultdict[str, Floats] = defaultdict(lambda: np.zeros(2))
     for each in valued:
-        if each.valuation is None:
-            continue
-        owned, placed = _owned(each), _placed(each)
-        has = np.stack([placed[:, _of(each, name)].any(axis=1) for name in each.answer.publishers], axis=1)
-        copied = has.sum(axis=1) > 1
-        worth = np.asarray(each.valuation.of_players().shares())[copied] @ owned[copied]
-        for k, name in enumerate(each.answer.publishers):
-            counts = np.array([has[:, k].sum(), has[copied, k].sum(), each.stands_for * worth[k]])
-            rows[name] = rows.get(name, 0.0) + counts
-    found = sorted(((name, *row) for name, row in rows.items() if row[1]), key=lambda row: -row[3])
-    return Section(
-        "Copies across publishers",
-        (f"In the drawn answers: {RULES[valued[0].pieces.duplicates]}.", *(() if found else ("There are none.",))),
-        ("publisher", "its pieces", "also others'", "royalties for these"),
-        tuple((name, f"{n:,.0f}", f"{m:,.0f}", f"{earned:,.2f}") for name, n, m, earned in found),
-    )
+        owned, stands, of_passage = _places(each)
+        has = stands @ np.eye(owned.shape[1])[of_passage] > 0
+        has &= has.sum(axis=1, keepdims=True) > 1
+        earned = 0.0 if each.valuation is None else each.stands_for * each.valuation.of_players().shares()
+        for name, row in zip(
+            each.answer.publishers, np.stack([has, has * owned * np.c_[earned]]).sum(1).T, strict=True
+        ):
+            copied[name] += row
+    found = sorted((item for item in copied.items() if item[1][0]), key=lambda item: -item[1][1])
+    words = f"In the drawn answers, and for all fees that these stand for.{'' if found else ' There are none.'}"
+    rows = tuple((name, f"{count:,.0f}", f"{earned:,.2f}") for name, (count, earned) in found)
+    return Section("Pieces that several publishers have", (words,), ("publisher", "pieces", "royalties"), rows)
 
 
-def write_statements(folder: Path, valued: Sequence[Valued], confidence: float) -> list[Path]:
-    """Write a table for each publisher, of the answers that were drawn and what they paid, and telemetry."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for each in valued:
-        publishers, stated = each.answer.publishers, _stated(each, confidence)
-        for k, name in enumerate(publishers):
-            others = [f"{publishers[j]} {stated[j, 0]:.2%}" for j in range(len(publishers)) if j != k]
-            row: dict[str, Any] = {"answer": each.answer.id, "query": each.answer.query, "fee": str(each.answer.fee)}
-            row |= dict(zip(("share", "low", "high"), stated[k].tolist(), strict=True))
-            row |= {"royalty": stated[k, 0] * float(each.answer.fee), "stands_for": each.stands_for}
-            rows.setdefault(name, []).append(row | _how(each) | {"others": "; ".join(others)})
-    own = folder / PUBLISHERS
-    own.mkdir(exist_ok=True)
-    for earlier in own.glob("*.csv"):
-        earlier.unlink()
-    written = [
-        write_whole(own / f"{stem}.csv", to_csv(pd.DataFrame(rows[name])))
-        for name, stem in file_names(rows, "").items()
-    ]
+def texts(valued: Sequence[Valued], confidence: float) -> dict[str, str]:
+    """Return the files of a month by name: a table for each publisher, and telemetry."""
+    tables = [_table(each, confidence).rename(columns={"group": "publisher"}) for each in valued]
+    of_publisher: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
+    for each, table in zip(valued, tables, strict=True):
+        for name in each.answer.publishers:
+            of_publisher[name].append(table)
+    names = file_names(of_publisher, "publisher-")
+    files = {f"{names[name]}.csv": to_csv(pd.concat(parts)) for name, parts in of_publisher.items()}
     lines = [json.dumps(event) for each in valued for event in _events(each, confidence)]
-    return [*written, write_whole(folder / "telemetry.jsonl", "".join(f"{line}\n" for line in lines))]
+    return files | {"telemetry.jsonl": "\n".join([*lines, ""])}
+
+
+def _table(each: Valued, confidence: float, groups: Any = None) -> pd.DataFrame:
+    """Return the share of each publisher, or of other groups, in an answer, and how it is known."""
+    about: dict[str, Any] = {"answer": each.answer.id, "query": each.answer.query, "fee": str(each.answer.fee)}
+    found = each.valuation
+    if found is None:
+        table = pd.DataFrame({"group": each.answer.publishers if groups is None else range(groups.shape[1])})
+        shares: dict[str, Any] = {
+            "share": 0.0,
+            "share_low": 0.0,
+            "share_high": 0.0,
+            "method": "nothing to share",
+            "evaluations": 2,
+        }
+        return table.assign(**about, **shares, stands_for=each.stands_for)
+    table = (found if groups is None else found.regroup(groups)).to_frame(confidence)
+    shared = table[["group", "share", "share_low", "share_high"]]
+    return shared.assign(**about, method=found.method, evaluations=found.n_evaluations, stands_for=each.stands_for)
 
 
 def _events(each: Valued, confidence: float) -> Iterator[dict[str, Any]]:
     """Yield an event of Content Telemetry 0.1 for each passage, with what it earned of the answer."""
-    owned, placed = _owned(each), _placed(each)
-    by_passage = np.zeros(placed.shape)
-    for k, name in enumerate(each.answer.publishers):
-        mine = placed * _of(each, name)
-        by_passage += owned[:, [k]] * mine / np.maximum(mine.sum(axis=1, keepdims=True), 1)
-    session = uuid.uuid5(uuid.NAMESPACE_OID, f"{each.answer.id}\0{each.answer.digest}")
-    stated = _stated(each, confidence, by_passage)
-    for passage, numbers in zip(each.answer.passages, stated.tolist(), strict=True):
-        said = dict(zip(("share", "low", "high"), numbers, strict=True)) | _how(each)
-        data = {"scope": "turn", "tokens_ingested": passage.tokens, "fgsv": said}
-        data["content_hash"] = f"sha256:{digest_of(passage.text)}"
-        event = {"type": "content_grounded", "timestamp": now(), "turn_id": each.answer.id, "source_role": "agent"}
-        event |= {"content_url": passage.url, "content_id": passage.document, "license_ref": passage.licence}
-        known = {name: part for name, part in {**event, "data": data}.items() if part is not None}
-        yield {"document_type": "event", "schema_version": "0.1", "session_id": str(session), "event": known}
+    owned, stands, of_passage = _places(each)
+    by_passage = owned[:, of_passage] * stands / np.maximum(stands @ np.equal.outer(of_passage, of_passage), 1)
+    session, _, turn = str(each.answer.id).rpartition("/")
+    session = session or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{each.answer.id}\0{each.answer.digest}"))
+    rows = _table(each, confidence, by_passage).to_dict("records")
+    for passage, row in zip(each.answer.passages, rows, strict=True):
+        numbers = {"share": row["share"], "low": row["share_low"], "high": row["share_high"]}
+        data = {
+            "scope": "turn",
+            "tokens_ingested": passage.tokens,
+            "content_hash": f"sha256:{digest_of(passage.text)}",
+            "fgsv": {**numbers, "method": row["method"], "evaluations": row["evaluations"]},
+        }
+        event = {
+            "type": "content_grounded",
+            "timestamp": now(),
+            "turn_id": turn,
+            "content_url": passage.url,
+            "content_id": passage.document,
+            "license_ref": passage.licence,
+            "data": _known(data),
+        }
+        yield {"document_type": "event", "schema_version": "0.1", "session_id": session, "event": _known(event)}
 
 
-def _stated(each: Valued, confidence: float, groups: Any = None) -> Floats:
-    """Return (groups, 3): the share of each publisher, or of other groups, and the ends of its interval."""
-    if each.valuation is None:
-        return np.zeros((len(each.answer.publishers) if groups is None else groups.shape[1], 3))
-    found = each.valuation if groups is None else each.valuation.regroup(groups)
-    return np.column_stack([found.shares(), found.share_interval(confidence)])
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: field for name, field in fields.items() if field is not None}
 
 
-def _how(each: Valued) -> dict[str, Any]:
-    """Return the method and the evaluations of an answer."""
-    found = each.valuation
-    return (
-        {"method": "nothing to share", "evaluations": 2}
-        if found is None
-        else {"method": found.method, "evaluations": found.n_evaluations}
-    )
-
-
-def _owned(each: Valued) -> Floats:
-    """Return (n, K): the part of each player that each publisher has."""
-    owned = each.pieces.partition.ownership
-    return np.eye(len(each.answer.publishers))[each.pieces.partition.codes] if owned is None else owned
-
-
-def _placed(each: Valued) -> Masks:
-    """Return (n, passages): whether a player stands in a passage."""
-    placed = np.zeros((each.pieces.n_players, len(each.answer.passages)), dtype=bool)
+def _places(each: Valued) -> tuple[Floats, Floats, list[int]]:
+    """Return (n, K) the part of a player that a publisher has, (n, passages) where it stands, and whose these are."""
+    partition = each.pieces.partition
+    owned = np.eye(partition.n_groups)[partition.owners] if partition.is_disjoint else partition.owners
+    stands = np.zeros((len(owned), len(each.answer.passages)))
     for place in each.pieces.places:
-        placed[place.player, place.passage] = True
-    return placed
-
-
-def _of(each: Valued, publisher: str) -> Masks:
-    """Return (passages,): whether they are a publisher's."""
-    return np.array([passage.publisher == publisher for passage in each.answer.passages])
+        stands[place.player, place.passage] = 1.0
+    return owned, stands, [each.answer.publishers.index(passage.publisher) for passage in each.answer.passages]

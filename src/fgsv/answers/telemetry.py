@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fgsv.answers.answer import Answer, Passage
-from fgsv.answers.reading import ON_ERROR, Reading, finished
+from fgsv.answers.reading import Reading, finished
 from fgsv.checks import check_type
 from fgsv.payout.money import Money
 
@@ -30,7 +31,7 @@ def read_sessions(
 ) -> Reading:
     r"""Read telemetry of answer engines (SPUR Content Telemetry 0.1): an answer for each turn that was completed.
 
-    A file has a JSON document, or one a line: sessions, and events that were sent one by one. Turns need the texts of
+    Each line of a file has a JSON document: a session, or an event that was sent by itself. Turns need the texts of
     query and response, so their `privacy_level` is "full". A turn's passages are what was grounded for it, or for the
     session before it; `license_ref`, `tokens_ingested` and `content_hash` are kept, and hashes are checked.
 
@@ -59,50 +60,29 @@ def read_sessions(
         ('s/1', ('courier.example',), 'courier:1')
 
     """
-    if on_error not in ON_ERROR:
-        raise ValueError(f"on_error must be 'raise' or 'drop', got {on_error!r:.100}")
-    find = texts if callable(texts) else _in_folder(Path(texts))
+    find = texts if callable(texts) else partial(_in_folder, Path(texts))
     found: list[Answer] = []
     bad: list[str] = []
     sessions: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    for number, document in _documents(Path(path)):
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
         try:
-            for event in _events(document):
-                sessions.setdefault(str(document.get("session_id")), []).append((number, event))
-        except (ValueError, TypeError) as error:
+            session, events = _events(json.loads(line)) if line.strip() else ("", [])
+            sessions.setdefault(session, []).extend((number, event) for event in events)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             bad.append(f"line {number}: {error}")
-    for session, events in sessions.items():
-        for place, (number, event) in enumerate(events):
+    for session, numbered in sessions.items():
+        for place, (number, event) in enumerate(numbered):
             if event["type"] == "turn_completed":
                 name = f"{session}/{event.get('turn_id') or place}"
                 try:
-                    before = [each for _, each in events[:place]]
-                    found.append(_answer(name, event, before, find, publishers, fee))
+                    found.append(_answer(name, event, [each for _, each in numbered[:place]], find, publishers, fee))
                 except (ValueError, TypeError, LookupError, OSError) as error:
                     bad.append(f"line {number}, turn {name:.100}: {error}")
     return finished(path, found, bad, on_error)
 
 
-def _documents(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the documents of a file, each with its line."""
-    content = path.read_text(encoding="utf-8-sig", errors="replace")
-    try:
-        whole = json.loads(content)
-    except ValueError:
-        for number, line in enumerate(content.splitlines(), 1):
-            if line.strip():
-                try:
-                    yield number, json.loads(line)
-                except ValueError as error:
-                    yield number, error
-    else:
-        yield from ((1, each) for each in (whole if isinstance(whole, list) else [whole]))
-
-
-def _events(document: Any) -> list[dict[str, Any]]:
-    """Return the events of a session, of a batch, or the only one of an event that was sent by itself."""
-    if isinstance(document, ValueError):
-        raise document
+def _events(document: Any) -> tuple[str, list[dict[str, Any]]]:
+    """Return the session and the events of a session, of a batch, or of an event that was sent by itself."""
     check_type(document, dict, "a JSON object")
     if not str(version := document.get("schema_version")).startswith(VERSIONS):
         raise ValueError(f"its schema_version is {version!r:.50}, not 0.1")
@@ -112,7 +92,7 @@ def _events(document: Any) -> list[dict[str, Any]]:
     for each in events:
         check_type(each, dict, "events that are JSON objects")
         check_type(each.get("type"), str, "an event with a type")
-    return list(events)
+    return str(document["session_id"]), events
 
 
 def _answer(
@@ -159,14 +139,10 @@ def _passage(event: Mapping[str, Any], find: Texts, publishers: Publishers | Non
     return Passage(text, publisher, content, url, licence, sha256, tokens)
 
 
-def _in_folder(folder: Path) -> Texts:
-    """Return a function that finds texts in a folder."""
-
-    def find(content: str, sha256: str | None) -> str:
-        names = [f"{quote(name, safe='')}.txt" for name in (sha256, content) if name]
-        for name in names:
-            if (folder / name).is_file():
-                return (folder / name).read_bytes().decode("utf-8")
-        raise ValueError(f"{folder} has no text of {content!r:.200}: no file {' or '.join(names):.400}")
-
-    return find
+def _in_folder(folder: Path, content: str, sha256: str | None) -> str:
+    """Return a text from a folder."""
+    names = [f"{quote(name, safe='')}.txt" for name in (sha256, content) if name]
+    for name in names:
+        if (folder / name).is_file():
+            return (folder / name).read_bytes().decode("utf-8")
+    raise ValueError(f"{folder} has no text of {content!r:.200}: no file {' or '.join(names):.400}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from fgsv.evaluation.evaluator import Evaluator
 from fgsv.ledger import Ledger
 from fgsv.running import run
 from fgsv.valuation import Valuation
+from fgsv.verification.replay import Records
 
 NOISES = 4.0
 """A rise of so many standard errors of the engine's rounding is not one."""
@@ -33,6 +32,7 @@ def value(
     least: float | None = None,
     fingerprint: str | None = None,
     ledger: str | Path | Ledger | None = None,
+    records: Records | None = None,
     n_jobs: int | None = None,
     on_error: str | float = "raise",
     **options: Any,
@@ -55,6 +55,7 @@ def value(
             engine's rounding.
         fingerprint: What identifies a judge in a ledger.
         ledger: File that records every evaluation, and answers those that it has.
+        records: Where every evaluation is added, in draw order after U(0) and U(N).
         n_jobs: Workers, as for `fgsv.value`.
         on_error: As for `fgsv.value`.
         options: Other arguments of `fgsv.value`: seed, precision, and so on.
@@ -76,33 +77,18 @@ def value(
         (('North', 'South'), [0.5, 0.5])
 
     """
-    how = {"cut": cut, "duplicates": duplicates, "target": target, "prompt": prompt, "fingerprint": fingerprint}
-    with opened(answer, scorer, least=least, ledger=ledger, n_jobs=n_jobs, on_error=on_error, **how) as opening:
-        evaluator, pieces = opening
-        if unbiased:
-            options["unbiased"] = True
-        return run.value(evaluator, pieces.partition, budget=budget, **options)
-
-
-@contextmanager
-def opened(
-    answer: Answer | Pieces,
-    scorer: Scorer | Judge,
-    *,
-    least: float | None = None,
-    ledger: str | Path | Ledger | None = None,
-    n_jobs: int | None = None,
-    on_error: str | float = "raise",
-    **how: Any,
-) -> Iterator[tuple[Evaluator, Pieces]]:
-    """Open the game of an answer, or raise `NothingToShare`; `how` are arguments of `game_of`."""
-    game = game_of(answer, scorer, **how)
+    game = game_of(
+        answer, scorer, cut=cut, duplicates=duplicates, target=target, prompt=prompt, fingerprint=fingerprint
+    )
     function = game.function
     assert isinstance(function, Likelihood | Judged)
+    if unbiased:
+        options["unbiased"] = True
     with Evaluator(game, ledger=ledger, n_jobs=n_jobs, on_error=on_error) as evaluator:
-        ends = evaluator.ends()
+        access = evaluator if records is None else records.watch(evaluator)
+        ends = access.ends()
         rise = float(ends[1, 0] - ends[0, 0])
         threshold = max(NOISES * function.noise, 0.0 if least is None else least)
         if not rise > threshold:
             raise NothingToShare(rise, threshold)
-        yield evaluator, function.pieces
+        return run.value(access, function.pieces.partition, budget=budget, **options)

@@ -133,10 +133,29 @@ def audit(
 ) -> Audit:
     """Compare a valuation of one output with GSV and compute what shell companies would gain under GSV.
 
-    Never uses more than `budget` evaluations (default: 4000, or the minimum it needs). GSV takes all coalitions of
-    the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks of
-    `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`, `on_error`
-    and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
+    GSV takes all coalitions of the groups if that is at most half the budget, else a quarter of it; the rest goes to
+    the attacks of `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`).
+
+    Args:
+        game: The game that was valued.
+        valuation: Its valuation, by disjoint groups.
+        budget: The most evaluations. Default: 4000, or the minimum it needs.
+        parts: Numbers of companies to split into.
+        classes: (n,) a class for each player, for splits by class. Default: none.
+        confidence: Confidence level of all intervals.
+        seed: Of what is drawn.
+        n_jobs: Workers, as for `fgsv.value`, like the following.
+        ledger: File that records every evaluation; with it, nothing is evaluated twice.
+        on_error: What a failed evaluation counts as.
+        timeout: Seconds that a batch may take.
+
+    Returns:
+        The usual group values beside the faithful ones, and what splitting gains under them.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, the budget is too small, or the game is not the one valued.
+        GameError: An evaluation failed.
+
     """
     check_confidence(confidence)
     check_valuation(valuation)
@@ -181,7 +200,21 @@ def audit_through(
     confidence: float,
     seed: int,
 ) -> Audit:
-    """Audit a valuation with open access, within its deadline; a warning names what there was no time for."""
+    """Audit a valuation with open access, within its deadline; a warning names what there was no time for.
+
+    Args:
+        access: The game that was valued, open.
+        valuation: Its valuation, by disjoint groups.
+        budget: The most evaluations, at least `least_budget`.
+        parts: Numbers of companies to split into.
+        classes: (n,) a class for each player, for splits by class; None for no such splits.
+        confidence: Confidence level of all intervals.
+        seed: Of what is drawn.
+
+    Returns:
+        The audit, as far as there was time.
+
+    """
     partition, evaluator, access = valuation.partition, access.evaluator, without_folds(access)
     spare = budget - least_budget(partition, parts=parts, classes=classes)
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
@@ -219,7 +252,14 @@ def audit_through(
 
 @contextmanager
 def counted(spent: dict[str, int], purpose: str, evaluator: Evaluator) -> Iterator[None]:
-    """Add to `spent` how many evaluations the block asked for, however it ends."""
+    """Add how many evaluations the block asked for, however it ends.
+
+    Args:
+        spent: Purpose -> evaluations, which is added to.
+        purpose: What they are for.
+        evaluator: Whose evaluations are counted.
+
+    """
     before = evaluator.meter
     try:
         yield
@@ -228,5 +268,15 @@ def counted(spent: dict[str, int], purpose: str, evaluator: Evaluator) -> Iterat
 
 
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:
-    """Return the smallest budget for `audit`."""
+    """Return the smallest budget for `audit`.
+
+    Args:
+        groups: The group of each player, as for `fgsv.value`.
+        parts: Numbers of companies to split into.
+        classes: (n,) a class for each player. Default: none.
+
+    Returns:
+        Evaluations for the usual group values and for shell companies.
+
+    """
     return FEWEST_OF_GSV + least_of_shells(groups, parts=parts, classes=classes)

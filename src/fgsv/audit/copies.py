@@ -196,9 +196,18 @@ def _read(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[Any]]:
 def copies_of(
     partition: Partition, links: Ints, exact: Ints, ranks: Ints | None = None, chance: Chance | None = None
 ) -> Copies:
-    """Return the copies among n rows of which (2, k) links join those that are equal or nearly so.
+    """Return the copies among n rows.
 
-    `exact` has a number for each row, the same for rows that are equal. The first of them is that of the lowest rank.
+    Args:
+        partition: The provider of each row.
+        links: (2, k) pairs of rows that are equal or nearly so.
+        exact: (n,) a number for each row, the same for rows that are equal.
+        ranks: (n,) the order in which rows were registered: the lowest of linked ones is the first. Default: unknown.
+        chance: What chance explains of what providers have in common. Default: unknown.
+
+    Returns:
+        The copies: rows of clusters of another provider than the cluster's first row.
+
     """
     n = partition.n_players
     graph = coo_matrix((np.ones(links.shape[1]), (links[0], links[1])), shape=(n, n))

@@ -64,14 +64,24 @@ def find_passages(
 ) -> Passages:
     """Find documents and passages that several providers have, and test texts that are in documents.
 
-    >>> story = "once upon a time there was a miller who had three sons and a mill and a donkey and a cat"
-    >>> found = find_passages([story, "another tale", story.upper() + "!"], ["a", "b", "c"])
-    >>> found.copies.table[["provider", "other", "exact", "near"]].to_dict("records")
-    [{'provider': 'a', 'other': 'c', 'exact': 1, 'near': 0}]
-
     Passages that many share, such as licences and headers, are boilerplate: they count neither as copies nor against
-    them. `registered` says when each document was registered, as for `find_copies`. Costs one sort of all words, and
-    memory for them.
+    them. Costs one sort of all words, and memory for them.
+
+    Args:
+        texts: n documents.
+        groups: The provider of each, as for `fgsv.value`.
+        tests: Texts that test. Default: none.
+        registered: (n,) when each document was registered, as for `find_copies`. Default: unknown.
+
+    Returns:
+        Copies, shared passages, boilerplate, and test texts that are in documents.
+
+    Examples:
+        >>> story = "once upon a time there was a miller who had three sons and a mill and a donkey and a cat"
+        >>> found = find_passages([story, "another tale", story.upper() + "!"], ["a", "b", "c"])
+        >>> found.copies.table[["provider", "other", "exact", "near"]].to_dict("records")
+        [{'provider': 'a', 'other': 'c', 'exact': 1, 'near': 0}]
+
     """
     texts, tests = as_texts(texts, "texts"), as_texts(tests, "tests")
     partition = Partition.of(groups, len(texts))

@@ -29,12 +29,28 @@ def policy_gains(
 ) -> pd.DataFrame:
     """Return what splitting earns each group under a payout policy, from the same evaluations.
 
-    Columns: group, way, parts, gain (money). Ways: evenly and at random, into every number of `parts`, and `losses
-    apart`, which puts the players of negative value into a shell company of their own. Under the linear policy gains
-    are only rounding; under clipping, floors and caps they are not. Gains are based on the estimated values of the
-    players. `groups` are the positions of the groups that split (default: all). A split for which the policy cannot
-    be met (floors that exceed the amount) is left out. Every split moves everybody's payment, so the time for all
-    groups grows with the square of their number, to minutes for 400; an audit takes a sample of 24.
+    Ways: evenly and at random, into every number of `parts`, and `losses apart`, which puts the players of negative
+    value into a shell company of their own. Under the linear policy gains are only rounding; under clipping, floors
+    and caps they are not. Gains are based on the estimated values of the players. Every split moves everybody's
+    payment, so the time for all groups grows with the square of their number, to minutes for 400; an audit takes a
+    sample of 24.
+
+    Args:
+        valuation: A valuation of one output, with values of players.
+        amount: What is split.
+        currency: Its currency.
+        parts: Numbers of companies to split into.
+        groups: Positions of the groups that split. Default: all.
+        seed: Of the splits at random.
+        policy: Other arguments of `Terms`: clip, floor, cap.
+
+    Returns:
+        A table of group, way, parts and gain (money). A split for which the policy cannot be met (floors that exceed
+        the amount) is left out.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or the valuation has no values of players.
+
     """
     check_valuation(valuation)
     values = valuation.player_values

@@ -46,11 +46,6 @@ def shell_companies(
 ) -> pd.DataFrame:
     """Return what each provider would gain under GSV by splitting, as a part of U(N) - U(0).
 
-    >>> import fgsv
-    >>> table = shell_companies(fgsv.games.SumOfUnanimity(12), [i % 3 for i in range(12)], ways=["evenly"])
-    >>> list(table.columns), table["parts"].tolist()
-    (['group', 'way', 'parts', 'gain', 'gain_low', 'gain_high'], [2, 3, 2, 3, 2, 3])
-
     With K groups, of which one splits into k parts, the parts' GSV together exceed the GSV of the whole G by
 
         sum over sets S of s other groups and sets T of t parts, 0 < t < k, of
@@ -60,13 +55,39 @@ def shell_companies(
     which is enumerated if the budget suffices, else sampled with the same sets S for all splits of a group. Under
     FGSV the gain is 0.
 
-    Ways: `evenly` (every k-th player), `at random`, `by class` (the k - 1 commonest classes apart; needs `classes`,
-    one for each player), each into every number of `parts`; `one by one`, a company for every player of a group of up
-    to twelve; and `found by search`, the most profitable of a dozen splits by value, class and chance, measured again
-    on sets that the search has not seen. `player_values` are the values that the search sorts by. It never uses more
-    than `budget` evaluations; the default is 2000, or the minimum it needs. With more than 24 groups and a budget
-    that is too small for all, a sample of groups is measured: half the largest, half drawn at random. `n_jobs`,
-    `ledger`, `on_error` and `timeout` are as for `fgsv.value`.
+    Ways: `evenly` (every k-th player), `at random`, `by class` (the k - 1 commonest classes apart), each into every
+    number of `parts`; `one by one`, a company for every player of a group of up to twelve; and `found by search`, the
+    most profitable of a dozen splits by value, class and chance, measured again on sets that the search has not seen.
+
+    Args:
+        game: The game.
+        groups: The group of each player, as for `fgsv.value`.
+        ways: Kinds of splits to measure.
+        parts: Numbers of companies to split into.
+        budget: The most evaluations. Default: 2000, or the minimum it needs. With more than 24 groups and too little
+            for all, a sample of groups is measured: half the largest, half drawn at random.
+        classes: (n,) a class for each player, for splits by class. Default: none.
+        player_values: (n,) values that the search sorts players by. Default: it sorts by chance.
+        confidence: Confidence level of the intervals.
+        seed: Of what is drawn.
+        n_jobs: Workers, as for `fgsv.value`, like the following.
+        ledger: File that records every evaluation.
+        on_error: What a failed evaluation counts as.
+        timeout: Seconds that a batch may take.
+
+    Returns:
+        A table of group, way, parts, gain, gain_low and gain_high.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, the budget is too small, or U(N) - U(0) is not positive.
+        GameError: An evaluation failed.
+
+    Examples:
+        >>> import fgsv
+        >>> table = shell_companies(fgsv.games.SumOfUnanimity(12), [i % 3 for i in range(12)], ways=["evenly"])
+        >>> list(table.columns), table["parts"].tolist()
+        (['group', 'way', 'parts', 'gain', 'gain_low', 'gain_high'], [2, 3, 2, 3, 2, 3])
+
     """
     check_confidence(confidence)
     read, partition = read_players(game, groups)
@@ -122,7 +143,23 @@ def measure_shells(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Shells:
-    """Measure with open access what `shell_companies` returns, group after group, within its deadline."""
+    """Measure with open access what `shell_companies` returns, group after group, within its deadline.
+
+    Args:
+        access: The game, open.
+        partition: Its groups.
+        splits: The splits to measure.
+        budget: The most evaluations. Default: 2000, or the minimum it needs.
+        confidence: Confidence level of the intervals.
+        seed: Of what is drawn.
+
+    Returns:
+        The gains, and the groups for which time ran out.
+
+    Raises:
+        ValueError: The budget is too small, or U(N) - U(0) is not positive.
+
+    """
     dearest = splits.dearest(partition)
     least = _least_budget(partition, dearest)
     budget = max(2000, least) if budget is None else whole_number("budget", budget)
@@ -145,7 +182,17 @@ def measure_shells(
 
 
 def sample_groups(partition: Partition, most: int, seed: int) -> Ints:
-    """Return the groups whose splits are measured: all, or half the largest and half drawn at random, in order."""
+    """Return the groups whose splits are measured: all, or half the largest and half drawn at random, in order.
+
+    Args:
+        partition: The groups.
+        most: How many are measured at most.
+        seed: Of the draw.
+
+    Returns:
+        Positions of groups with two players or more.
+
+    """
     groups = divisible(partition)
     if len(groups) <= most:
         return groups
@@ -186,7 +233,17 @@ def _measured(
 
 
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:
-    """Return the smallest budget for `shell_companies`: for all groups or, if they are many, for a sample of them."""
+    """Return the smallest budget for `shell_companies`: for all groups or, if they are many, for a sample of them.
+
+    Args:
+        groups: The group of each player, as for `fgsv.value`.
+        parts: Numbers of companies to split into.
+        classes: (n,) a class for each player. Default: none.
+
+    Returns:
+        Evaluations, U(0) and U(N) among them.
+
+    """
     partition = Partition.of(groups)
     return _least_budget(partition, Splits(WAYS, parts, classes).dearest(partition))
 

@@ -53,7 +53,20 @@ class AuditPlan:
 
     @classmethod
     def of(cls, table: Dataset, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
-        """Find copies, without evaluations, and check that the budget is enough."""
+        """Find copies, without evaluations, and check that the budget is enough.
+
+        Args:
+            table: The data.
+            budget: The most evaluations of the audit. Default: what `most` says.
+            parts: Numbers of companies to split into.
+
+        Returns:
+            The plan.
+
+        Raises:
+            ValueError: The budget is too small, or the data has several outputs.
+
+        """
         if table.outputs is not None:
             raise ValueError(
                 f"an audit needs one output: choose one metric, or leave out {option('output_by')}; or value several "
@@ -113,10 +126,27 @@ def audit_table(
     """Audit a valuation of a table or texts: shell companies, copies, the payout's policy, and warnings.
 
     Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many as
-    the valuation took if there are copies, twice that if registration times are known. `evaluator` is the open
-    evaluator of the valuation, with its ledger, its workers and all evaluations so far; without it the table's game
-    is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing; the
-    valuation without copies ends after half of the time.
+    the valuation took if there are copies, twice that if registration times are known.
+
+    Args:
+        table: The data.
+        valuation: Its valuation.
+        plan: What to examine. Default: everything, with the default budget.
+        evaluator: The open evaluator of the valuation, with its ledger, its workers and all evaluations so far.
+            Default: the game is evaluated in this process.
+        payout: Terms under which splitting is examined, too. Default: none.
+        max_seconds: No evaluation begins later, and a warning names what is missing; what copying earns is measured
+            in half of the time. Default: no limit.
+        confidence: Confidence level of all intervals.
+        seed: Of what is drawn.
+
+    Returns:
+        The audit, with sections on copies, what they earn, and the policy.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or the budget is too small.
+        GameError: An evaluation failed.
+
     """
     check_dataset(table)
     check_valuation(valuation)
@@ -229,7 +259,20 @@ def compared_shares(
     Every coalition is evaluated with and without the remedy, and the difference, D(S) = U(S) / (U(N) - U(0)) less the
     same of the other game, is valued as one game (unbiased): what both have in common cancels. If providers co-own
     what is left, the values of the rows that change hands, V(moved), are those of the valuation, whose draws are
-    independent: Var = Var(D) + Var(V(moved)). Empty if the model learns nothing without the copies.
+    independent: Var = Var(D) + Var(V(moved)).
+
+    Args:
+        table: The data.
+        access: Its game, open.
+        valuation: Its valuation.
+        copies: The copies in it.
+        pairs: Coalitions that are evaluated with and without each remedy.
+        seed: Of the valuation; the differences are drawn with the next one.
+        spent: Purpose -> evaluations, which is added to.
+
+    Returns:
+        Remedy -> what it changes; empty if the model learns nothing without the copies.
+
     """
     evaluator, units = access.evaluator, table.units
     players = np.arange(len(copies.kept)) if units is None else pd.factorize(units)[0]
@@ -287,7 +330,19 @@ def _with_moved(difference: Valuation, valuation: Valuation) -> Compared:
 def remedy_section(
     table: Dataset, copies: Copies, valuation: Valuation, compared: Mapping[str, Compared], confidence: float
 ) -> Section:
-    """Return what copying earns each provider, by each remedy."""
+    """Return what copying earns each provider, by each remedy.
+
+    Args:
+        table: The data.
+        copies: The copies in it.
+        valuation: Its valuation.
+        compared: Remedy -> what it changes, as `compared_shares` returns.
+        confidence: Confidence level of the intervals.
+
+    Returns:
+        A section, from the largest share to the smallest.
+
+    """
     title, what = "What copying earns", table.noun
     if not compared:
         return Section(title, ("Without the copies the model scores no better than with no data.",))
@@ -311,7 +366,18 @@ def remedy_section(
 
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:
-    """Return what splitting earns under a policy that is not faithful: each group, or a sample of many."""
+    """Return what splitting earns under a policy that is not faithful: each group, or a sample of many.
+
+    Args:
+        valuation: A valuation of one output.
+        payout: The terms.
+        parts: Numbers of companies to split into.
+        seed: Of the sample and of splits at random.
+
+    Returns:
+        A section in a list; none if the terms are faithful.
+
+    """
     if payout.is_faithful:
         return []
     groups = sample_groups(valuation.partition, MOST_MEASURED, seed)

@@ -24,10 +24,11 @@ import typer
 
 import fgsv
 from fgsv.cli import ledger, results, seals, values
+from fgsv.cli.answers import royalties
 from fgsv.cli.demo import demo
-from fgsv.cli.documents import echo, print_json
+from fgsv.cli.help_texts import App
 from fgsv.cli.options import Json
-from fgsv.cli.sections import App
+from fgsv.cli.printing import echo, print_json
 from fgsv.signals import ENDINGS
 from fgsv.words import in_command
 
@@ -49,7 +50,7 @@ app = App(
 )
 for function in (values.value, values.plan, values.hold_out, results.report, results.compare, results.payout):
     app.command()(function)
-for function in (results.sensitivity, results.verify, demo):
+for function in (results.sensitivity, results.verify, royalties, demo):
     app.command()(function)
 app.add_typer(seals.app, name="seal")
 app.add_typer(ledger.app, name="ledger")

@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from fgsv.cli.sections import in_sections, in_words
+from fgsv.cli.help_texts import in_sections, in_words
+from fgsv.words import printable
 
 NOT_IN_FILES = {"config", "save-config", "help", "help-all", "force", "json"}
 """What is said of one call of a command."""
@@ -42,14 +43,24 @@ def read(context: typer.Context, path: Path | None) -> None:
             context.default_map[own[name].name] = _as_given(own[name], given, f"{path}: {name}")
 
 
-def save(context: typer.Context, path: Path) -> None:
-    """Write the options of a command with their words; those that were not given are comments."""
+def check_place(context: typer.Context) -> None:
+    """Raise an error if the file for the options of a command exists."""
+    path = context.params["save_config"]
+    if path is not None and Path(path).exists():
+        raise FileExistsError(f"{path} already exists: remove it, or give --save-config another name")
+
+
+def save(context: typer.Context) -> None:
+    """Write the options of a command with their words, if it is asked; those that were not given are comments."""
     import textwrap
 
     from fgsv.cli.options import was_given
     from fgsv.files import write_whole
 
-    lines = [f"# {context.find_root().obj}", "# To repeat it: --config. Options of the command line come first.", ""]
+    path = context.params["save_config"]
+    if path is None:
+        return
+    lines = [f"# {printable(context.find_root().obj)}", "# To repeat it: --config. The command line comes first.", ""]
     for title, options in in_sections(_options(context)).items():
         lines += [f"# {title}", ""]
         for each in options:
@@ -57,7 +68,7 @@ def save(context: typer.Context, path: Path) -> None:
             given, value = was_given(context, each.name), context.params[each.name]
             lines += textwrap.wrap(each.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
             lines += [f"{'' if given else '# '}{name} = {kind if value is None else _toml(value)}", ""]
-    write_whole(path, "\n".join(lines))
+    write_whole(Path(path), "\n".join(lines))
 
 
 def _options(context: typer.Context) -> list[Any]:

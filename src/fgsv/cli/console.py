@@ -164,11 +164,11 @@ class Bar(Watcher):
         for words in () if plan is None else plan.foreseen:
             self._print(words)
 
-    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
+    def after_round(self, valuation: Valuation, half_width: float, expected: int | None, pace: str) -> None:
         """Move the bar."""
         words = f"widest share ± {percent(half_width)}" if math.isfinite(half_width) else "no shares"
         done = valuation.n_evaluations
-        self._bar.update(self._task, description=words, completed=done, total=expected or done)
+        self._bar.update(self._task, description=f"{words}, {pace}", completed=done, total=expected or done)
 
     def audit_begins(self, n_evaluations: int, seconds: float) -> None:
         """Print what the audit will cost, and restart the bar."""

@@ -9,15 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from fgsv.cli.documents import echo, print_json, results_only
+from fgsv.cli.help_texts import App
 from fgsv.cli.options import ForceFile, Function, Json, command
-from fgsv.cli.sections import App
+from fgsv.cli.printing import echo, print_json, results_only
 from fgsv.cli.values import OPEN_TABLE, OPEN_TEXT, Files, open_data
 from fgsv.words import counted, some
 
-VERIFY_RECORDS = Function("verification/record_checks.py:verify_records", only="game sample seed tolerance")
+VERIFY_RECORDS = Function(
+    "verification/record_checks.py:verify_records", only="game sample seed tolerance", optional="game"
+)
 FORGET = Function("ledger/forgetting.py:forget", only="players providers keep")
-WITHDRAWN = Function("verification/checking.py:withdrawn_players", only="rows data test")
+WITHDRAWN = Function("verification/checking.py:withdrawn_players", only="rows data test", optional="rows data")
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 

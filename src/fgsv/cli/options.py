@@ -27,76 +27,48 @@ import typer
 
 import fgsv
 from fgsv.cli import config, parsers
-from fgsv.cli.sections import MANY, show_all
+from fgsv.cli.help_texts import MANY, VALUES, show_all
 from fgsv.words import in_command, option
 
-COLUMN: dict[str, Any] = {"metavar": "COLUMN"}
-COLUMNS: dict[str, Any] = {"metavar": "COLUMNS"}
-FRACTION: dict[str, Any] = {"metavar": "FRACTION"}
-AMOUNT: dict[str, Any] = {"kind": str, "metavar": "AMOUNT"}
-AMOUNTS: dict[str, Any] = {"kind": list[str], "read": parsers.amounts, "metavar": "AMOUNT"}
-FILES: dict[str, Any] = {"kind": list[Path]}
-FILE: dict[str, Any] = {"kind": Path}
-PYTHON_ONLY: dict[str, Any] = {"kind": None}
-
+PYTHON_ONLY: dict[str, Any] = {}
 EXCEPTIONS: dict[str, dict[str, Any]] = {
-    "also_metric": {"metavar": "NAMES"},
-    "also_slice": COLUMNS,
-    "amount": AMOUNTS,
-    "before": FILE | {"read": parsers.result},
+    "amount": {"kind": list[str], "read": parsers.amounts},
+    "before": {"kind": Path, "read": parsers.result},
     "budget": {"min": 1},
-    "cap": AMOUNT,
+    "cap": {"kind": str},
     "command": PYTHON_ONLY,
     "confidence": {"read": parsers.a_confidence},
-    "currency": {"metavar": "CODE"},
-    "data": FILES | {"default": None},
-    "empty": {"kind": list[str], "read": parsers.numbers, "metavar": "NUMBERS"},
-    "encoding": {"metavar": "NAME"},
-    "floor": AMOUNT,
-    "fraction": FRACTION,
-    "game": {"kind": str, "default": None},
-    "group": COLUMNS,
-    "group_missing": {"metavar": "NAME"},
-    "ignore": COLUMNS,
+    "data": {"kind": list[Path]},
+    "empty": {"kind": list[str], "read": parsers.numbers},
+    "fee": {"kind": str},
+    "floor": {"kind": str},
+    "game": {"kind": str},
     "limits": PYTHON_ONLY,
-    "max_players": {"min": 2, "metavar": "N"},
-    "max_time": {"kind": str, "read": parsers.duration, "metavar": "DURATION"},
-    "metric": {"metavar": "NAMES"},
-    "model": {"kind": str, "metavar": "MODEL"},
+    "max_players": {"min": 2},
+    "max_time": {"kind": str, "read": parsers.duration},
+    "model": {"kind": str},
     "on_error": {"kind": str, "read": parsers.on_error},
-    "out": {"metavar": "FOLDER"},
-    "output_by": COLUMN,
-    "parts": {"kind": list[str], "read": parsers.parts, "metavar": "NUMBERS"},
-    "payout": AMOUNTS,
+    "parts": {"kind": list[str], "read": parsers.parts},
+    "payout": {"kind": list[str], "read": parsers.amounts},
     "pilot": {"min": 100},
     "player": {"kind": list[str]},
-    "precision": FRACTION,
-    "prompt": COLUMN,
     "provider": {"kind": list[str]},
     "records": {"min": 1},
-    "reference": {"kind": str, "metavar": "FILE"},
-    "registered": COLUMN,
-    "regroup": COLUMNS,
-    "rows": FILE | {"default": None},
+    "reference": {"kind": str},
+    "rows": {"kind": Path},
     "sample": {"min": 1},
-    "seal": FILE | {"read": parsers.seal},
+    "seal": {"kind": Path, "read": parsers.seal},
     "seed": {"min": 0},
     "split_seed": {"min": 0},
-    "start": FILES,
-    "target": COLUMN | {"default": None},
-    "target_missing": {"kind": str, "metavar": "WORD"},
-    "test": FILE,
-    "test_by": COLUMN,
-    "test_fraction": FRACTION,
-    "text": COLUMN | {"default": None},
+    "start": {"kind": list[Path]},
+    "target_missing": {"kind": str},
+    "test": {"kind": Path},
     "tolerance": {"min": 0},
-    "training": {"kind": list[str], "read": parsers.settings, "metavar": "NAME=VALUE"},
-    "unit": COLUMN,
-    "unit_size": {"min": 1, "metavar": "ROWS"},
+    "training": {"kind": list[str], "read": parsers.settings},
+    "unit_size": {"min": 1},
     "watcher": PYTHON_ONLY,
 }
-"""By option: `kind`, its type in a command (None: it is none); `read`, from what was given to the argument; another
-`default`; and `min` and `metavar` of typer."""
+"""By option: `kind`, its type in a command; `read`, from what was given to the argument; `min`, the least number."""
 KINDS: dict[str, Any] = {
     "bool": bool,
     "float": float,
@@ -157,6 +129,8 @@ class Function:
     place: str
     only: str = ""
     """Names of parameters that are options. Default: all that are given by name alone."""
+    optional: str = ""
+    """Names of those that a command may do without, and shows no default of."""
     chosen_by: str = ""
     """The option that calls it in place of another function."""
 
@@ -166,23 +140,21 @@ class Function:
         file, _, name = self.place.partition(":")
         source = _source(file)
         head, docstring, _ = source.partition(f"\ndef {name}(")[2].split('"""', 2)
+        words = dict(ENTRY.findall(inspect.cleandoc(docstring).partition("Args:\n")[2].partition("\n\n")[0]))
         [tree] = ast.parse(f"def {name}({head}pass").body
         assert isinstance(tree, ast.FunctionDef)
         positional, keywords = tree.args.args, tree.args.kwonlyargs
-        required = len(positional) - len(tree.args.defaults)
-        defaults = [*[None] * required, *tree.args.defaults, *tree.args.kw_defaults]
-        words = dict(ENTRY.findall(inspect.cleandoc(docstring).partition("Args:\n")[2].partition("\n\n")[0]))
+        required = [None] * (len(positional) - len(tree.args.defaults))
+        defaults = [*required, *tree.args.defaults, *tree.args.kw_defaults]
+        wanted = self.only.split() or [each.arg for each in keywords]
         found = {}
         for argument, default in zip([*positional, *keywords], defaults, strict=True):
             key = _key(argument.arg)
-            special = {"kind": ...} | EXCEPTIONS.get(key, {})
-            wanted = argument.arg in self.only.split() if self.only else argument in keywords
-            if wanted and special["kind"] is not None:
-                assert argument.annotation is not None
-                kind = _kind(ast.unparse(argument.annotation), source) if special["kind"] is ... else special["kind"]
-                constant = inspect.Parameter.empty if default is None else _constant(ast.unparse(default), source)
-                constant = special.get("default", constant)
-                found[key] = Parameter(argument.arg, kind, constant, " ".join(words[argument.arg].split()))
+            if argument.arg not in wanted or EXCEPTIONS.get(key) is PYTHON_ONLY:
+                continue
+            kind = EXCEPTIONS.get(key, {}).get("kind") or _kind(argument.annotation, source)
+            constant = None if argument.arg in self.optional.split() else _constant(default, source)
+            found[key] = Parameter(argument.arg, kind, constant, " ".join(words[argument.arg].split()))
         return found
 
     def of(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,7 +214,7 @@ def check_needs(context: typer.Context) -> None:
         if needed in given and not given[needed]:
             for name in others:
                 if name in given and was_given(context, name):
-                    raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with --{needed}")
+                    raise typer.BadParameter(f"{_flag(name)} can only be used with {_flag(needed)}")
 
 
 def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
@@ -253,11 +225,11 @@ def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
             words = IN_PYTHON.sub("", parameter.words).strip().removesuffix(".")
             if function.chosen_by not in ("", key) and (key not in found or words != found[key].words):
                 before = f"{found[key].words}. " if key in found else ""
-                words = f"{before}With --{function.chosen_by}: {words[0].lower()}{words[1:]}"
+                words = f"{before}With {_flag(function.chosen_by)}: {words[0].lower()}{words[1:]}"
             elif key in found:
                 continue
             found[key] = parameter._replace(words=words)
-    flags = {each.name: f"--{key.replace('_', '-')}" for key, each in found.items()}
+    flags = {each.name: _flag(key) for key, each in found.items()}
     return {
         key: each._replace(words=re.sub("`(.*?)`", lambda name: flags.get(name[1], name[1]), each.words))
         for key, each in found.items()
@@ -266,7 +238,6 @@ def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
 
 def _as_option(key: str, parameter: Parameter, hidden: Iterable[str]) -> inspect.Parameter:
     """Return a parameter of a command for typer."""
-    special = {name: each for name, each in EXCEPTIONS.get(key, {}).items() if name in ("min", "metavar")}
     default = parameter.default
     if parameter.kind is bool:
         default = False  # of one that is True, the option is its opposite
@@ -275,7 +246,13 @@ def _as_option(key: str, parameter: Parameter, hidden: Iterable[str]) -> inspect
     elif default == "":
         default = None
     kind = parameter.kind if default is not None else parameter.kind | None
-    flag = typer.Option(f"--{key.replace('_', '-')}", help=parameter.words, hidden=key in hidden, **special)
+    flag = typer.Option(
+        _flag(key),
+        help=parameter.words,
+        hidden=key in hidden,
+        metavar=next((word for word, names in VALUES.items() if key in names.split()), None),
+        min=EXCEPTIONS.get(key, {}).get("min"),
+    )
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, flag])
 
 
@@ -284,7 +261,7 @@ def _read(key: str, given: Any, context: typer.Context) -> Any:
     try:
         return EXCEPTIONS.get(key, {}).get("read", lambda same: same)(given)
     except typer.BadParameter as error:
-        error.ctx, error.param_hint = context, f"'--{key.replace('_', '-')}'"
+        error.ctx, error.param_hint = context, f"'{_flag(key)}'"
         raise
 
 
@@ -294,20 +271,26 @@ def _key(name: str) -> str:
         return option(name).removeprefix("--").replace("-", "_")
 
 
-def _kind(annotation: str, source: str) -> Any:
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _kind(annotation: ast.expr | None, source: str) -> Any:
     """Return the type of an option from that of a parameter."""
-    name = annotation.removesuffix(" | None")
+    name = ast.unparse(annotation or ast.Name("Any")).removesuffix(" | None")
     if name in KINDS:
         return KINDS[name]
     choices = re.fullmatch(r"Literal\[(.*)\]", _meaning(name, source) if name.isidentifier() else name)
     if choices is None:
-        raise TypeError(f"no option has the type {annotation}: EXCEPTIONS must name another")
+        raise TypeError(f"no option has the type {name}: EXCEPTIONS must say its kind")
     return Literal[ast.literal_eval(f"{choices[1]},")]
 
 
-def _constant(text: str, source: str) -> Any:
+def _constant(default: ast.expr | None, source: str) -> Any:
     """Return a default: a literal, or a constant with a name."""
-    return ast.literal_eval(_meaning(text, source) if text.isidentifier() and text.isupper() else text)
+    if default is None:
+        return inspect.Parameter.empty
+    return ast.literal_eval(_meaning(default.id, source) if isinstance(default, ast.Name) else default)
 
 
 def _meaning(name: str, source: str) -> str:

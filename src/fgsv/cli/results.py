@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
 from fgsv.cli.options import ForceFile, Function, Json, Saved, command
+from fgsv.cli.printing import print_json
 from fgsv.cli.values import TERMS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ SPLIT = Function("payout/splitting.py:split", only="amount clip floor cap pay_an
 COMPARE = Function("results/periods.py:compare_results", only="confidence")
 SENSITIVITY = Function("results/sensitivities.py:sensitivity", only="confidence")
 VERIFY = Function("verification/checking.py:verify_result", only="ledger")
-VERIFY_DATA = Function("verification/checking.py:verify_data", only="data test sample tolerance")
+VERIFY_DATA = Function("verification/checking.py:verify_data", only="data test sample tolerance", optional="data")
 
 SameCurrency = Annotated[
     str | None,

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fgsv.cli.documents import echo, print_json, results_only
+from fgsv.cli.help_texts import App
 from fgsv.cli.options import ForceFile, Function, Json, Saved, command
-from fgsv.cli.sections import App
+from fgsv.cli.printing import echo, print_json, results_only
 from fgsv.cli.values import OPEN_TABLE, OPEN_TEXT, Files, open_data
 
 SEAL_RUN = Function("results/seals.py:seal_run")

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgsv.cli import config
-from fgsv.cli.documents import print_json, results_only
 from fgsv.cli.options import ForceFile, Function, Json, command
+from fgsv.cli.printing import print_json, results_only
 from fgsv.words import level
 
 if TYPE_CHECKING:
     from fgsv.data.dataset import Dataset
+    from fgsv.results import Result
 
-OPEN_TABLE = Function("data/table.py:open_table")
-OPEN_TEXT = Function("data/texts.py:open_text", chosen_by="text")
+OPEN_TABLE = Function("data/table.py:open_table", optional="target")
+OPEN_TEXT = Function("data/texts.py:open_text", optional="text", chosen_by="text")
 TERMS = Function("payout/splitting.py:split", only="currency clip floor cap pay_anyway")
 VALUE_DATA = Function("pipeline/pipeline.py:value_data")
 LIMITS = Function("pipeline/pipeline.py:value_data", only="budget precision max_seconds")
@@ -41,9 +42,7 @@ def open_data(context: typer.Context, files: list[Path], given: Mapping[str, Any
     import fgsv
     from fgsv.data.folders import TEXT
 
-    saved = context.params["save_config"]
-    if saved is not None and Path(saved).exists():
-        raise FileExistsError(f"{saved} already exists: remove it, or give --save-config another name")
+    config.check_place(context)
     target, text = given.get("target"), given.get("text")
     if target is None and text is None and len(files) == 1 and files[0].is_dir():
         text = TEXT
@@ -60,8 +59,7 @@ def open_data(context: typer.Context, files: list[Path], given: Mapping[str, Any
     with results_only():
         opens = fgsv.open_table if text is None else fgsv.open_text
         data = opens(files, **function.of(given) | ({} if text is None else {"text": text}))
-    if saved is not None:
-        config.save(context, Path(saved))
+    config.save(context)
     return data
 
 
@@ -79,7 +77,6 @@ def value(context: typer.Context, file: Files, as_json: Json = False, **given: A
     from fgsv.payout import Terms
     from fgsv.pipeline import value_data
     from fgsv.planning import Limits
-    from fgsv.results.as_json import document_of
 
     if "seal" in given and "seed" in given:
         raise typer.BadParameter("--seed cannot be used with --seal, which determines the seed")
@@ -93,6 +90,14 @@ def value(context: typer.Context, file: Files, as_json: Json = False, **given: A
     shown = limits.beside_audit() if given.get("audit") else limits
     with results_only(), console.watching(shown, quiet=as_json) as watcher:
         result = value_data(data, watcher=watcher, **run)
+    finish(result, given.get("out"), as_json)
+
+
+def finish(result: Result, out: Path | None, as_json: bool) -> None:
+    """Print a result, and end the command with the exit code that it has."""
+    from fgsv.cli import console
+    from fgsv.results.as_json import document_of
+
     if as_json:
         more = {"files": [str(path) for path in result.files], "errors": [str(error) for error in result.errors]}
         print_json(document_of(result) | more)
@@ -100,7 +105,7 @@ def value(context: typer.Context, file: Files, as_json: Json = False, **given: A
         console.show_result(result)
         if result.sealed is not None:
             console.say(f"sealed by {result.sealed.commitment}: root {result.sealed.root}")
-        console.say_written(given.get("out"), result)
+        console.say_written(out, result)
     code = console.code_of_payout(result.unpaid, quiet=as_json)
     if result.errors:
         console.say_all(f"failed: {error}" for error in result.errors[:-1])

@@ -60,7 +60,17 @@ class PackedBatch:
 
 
 def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) -> Outcome:
-    """Evaluate one batch in this process; an exception becomes an outcome that describes it."""
+    """Evaluate one batch in this process; an exception becomes an outcome that describes it.
+
+    Args:
+        game: The game.
+        coalitions: The m coalitions of the batch.
+        timeout: Seconds that the batch may take; None for any number. Needs the main thread of a process.
+
+    Returns:
+        The (m, q) values, or what failed, and the seconds that it took.
+
+    """
     m = len(coalitions)
     start = time.perf_counter()
     try:
@@ -92,12 +102,23 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
 
 def where(coalitions: Coalitions) -> str:
     """Say which coalition a failure is about, or with which its batch begins."""
-    first, m = describe(coalitions, 0), len(coalitions)
+    first = describe(coalitions, 0)
+    m = len(coalitions)
     return f", for {first}" if m == 1 else f", in a batch of {m} that begins with {first}"
 
 
 def timed_out(coalitions: Coalitions, timeout: float | None, seconds: float) -> Outcome:
-    """Return the outcome of a batch that took longer than its timeout."""
+    """Return the outcome of a batch that took longer than its timeout.
+
+    Args:
+        coalitions: Those of the batch.
+        timeout: Seconds that it might have taken.
+        seconds: Seconds that it took.
+
+    Returns:
+        An outcome in which every coalition failed.
+
+    """
     return failed(len(coalitions), f"timed out: no answer after {timeout:g} s{where(coalitions)}", seconds)
 
 
@@ -144,7 +165,21 @@ def _deadline(seconds: float | None) -> Iterator[None]:
 
 
 def attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled: bytes | None) -> Outcome | None:
-    """Evaluate a batch in a worker process, or return None if the game's file cannot be read."""
+    """Evaluate a batch in a worker process, or return None if the game's file cannot be read.
+
+    Args:
+        folder: Folder with the game's file, which also names the game.
+        packed: The coalitions, as `fgsv.coalitions.pack` writes them.
+        timeout: Seconds that the batch may take; None for any number.
+        pickled: The game, if workers cannot read its file.
+
+    Returns:
+        The outcome; None if the game's file cannot be read.
+
+    Raises:
+        GameError: The worker lacks a module that the game needs.
+
+    """
     with _fetching:
         if folder not in _games:
             try:

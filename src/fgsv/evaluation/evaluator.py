@@ -94,7 +94,18 @@ class Evaluator:
         self._lookup: LedgerLookup | None = None
         self._recorder = Recorder(laws=laws)
         self._workers = Workers(game, n_jobs, timeout)
-        self._queue = Queue(game, self._workers, self._recorder, raises=self._raises)
+        self._advises = size is None and not game.independent_rows
+        self._queue = self._new_queue()
+
+    def _new_queue(self, n_outputs: int | None = None) -> Queue:
+        return Queue(
+            self.game,
+            self._workers,
+            self._recorder,
+            raises=self._raises,
+            advises=self._advises,
+            n_outputs=n_outputs,
+        )
 
     @property
     def evaluator(self) -> Evaluator:
@@ -121,15 +132,13 @@ class Evaluator:
         """Return what a run has spent that began then: U(0) and U(N), evaluated earlier and once, are part of it."""
         return self._ends[1] + (self.meter - before)
 
-    def beside(self, game: Game, n_jobs: int | None = None) -> Evaluator:
-        """Return an evaluator of another game, with the same ledger and its own workers, by default as many."""
-        n_jobs = n_jobs or self._n_jobs
-        timeout = self.timeout if n_jobs == self._n_jobs else None
+    def beside(self, game: Game) -> Evaluator:
+        """Return an evaluator of another game, with the same ledger and as many workers of its own."""
         return Evaluator(
             game,
-            n_jobs=n_jobs,
+            n_jobs=self._n_jobs,
             on_error=self.on_error,
-            timeout=timeout,
+            timeout=self.timeout,
             ledger=self._ledger,
             watch=self._watch,
             deadline=self._deadline,
@@ -143,7 +152,7 @@ class Evaluator:
                 self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
                 self._recorder = Recorder(self._ledger, self._lookup.number)
                 width = self.game.width or self._lookup.width
-                self._queue = Queue(self.game, self._workers, self._recorder, raises=self._raises, n_outputs=width)
+                self._queue = self._new_queue(width)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -161,7 +170,17 @@ class Evaluator:
     def recorded(
         self, settings: Mapping[str, Any], purpose: Purpose, groups: Partition | None = None
     ) -> AbstractContextManager[Recorded]:
-        """Record the block in the ledger as a run with these settings, and its end; with `groups`, what it knew."""
+        """Record the block in the ledger as a run with these settings, and its end; with `groups`, what it knew.
+
+        Args:
+            settings: The settings of the run, as JSON can hold them.
+            purpose: Why coalitions are evaluated.
+            groups: The groups of the evaluator's players; None for a run that starts from nothing.
+
+        Returns:
+            A context manager that gives the recorded run; its caller says how it ended.
+
+        """
         start = None if groups is None else self._known_before.recorded(groups)
         return self._recorder.run(settings, purpose, start, lambda: self._n_asked)
 
@@ -196,7 +215,8 @@ class Evaluator:
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
-        pending, before = self.submit(coalitions), self._n_evaluated
+        pending = self.submit(coalitions)
+        before = self._n_evaluated
         try:
             return pending.result()
         except BaseException:

@@ -40,9 +40,21 @@ class Queue:
     """Sends batches to workers, longest first, and takes in outcomes in any order: no bit depends on it."""
 
     def __init__(
-        self, game: Game, workers: Workers, recorder: Recorder, *, raises: bool, n_outputs: int | None = None
+        self,
+        game: Game,
+        workers: Workers,
+        recorder: Recorder,
+        *,
+        raises: bool,
+        advises: bool = False,
+        n_outputs: int | None = None,
     ) -> None:
-        self._game, self._workers, self._recorder, self._raises = game, workers, recorder, raises
+        self._game = game
+        self._workers = workers
+        self._recorder = recorder
+        self._raises = raises
+        self._advises = advises
+        """Whether to warn if workers have nothing to do because batches are large."""
         self._n_outputs = n_outputs or game.width
         """Outputs of an evaluation: as named, as recorded, or as in the first one."""
         self._ready: list[tuple[float, int, PackedBatch]] = []
@@ -57,7 +69,6 @@ class Queue:
         self._has_arrived = Event()
         self._new_records: list[tuple[bytes, Outcome]] = []
         self._numbers = count()
-        self._advised = False
         self._heard = self._next_look = time.monotonic()
 
     @property
@@ -194,12 +205,15 @@ class Queue:
             rows = [row for part in whole.parts if part.outcome is not None for row in by_row(part.outcome)]
             if len(rows) < len(whole):
                 return
-            batch, outcome = whole, replace(joined(rows), trace=whole.trace)
-            batch.outcome, batch.parts = outcome, ()
+            batch = whole
+            outcome = replace(joined(rows), trace=whole.trace)
+            batch.outcome = outcome
+            batch.parts = ()
         del self._unfinished[batch]
         self._new_records.append((batch.packed, outcome))
         self._advise(batch, outcome)
-        held, self._held = self._held, []
+        held = self._held
+        self._held = []
         for each in held:
             self._settle(*each)
 
@@ -212,12 +226,12 @@ class Queue:
         return outcome.values.shape[1] == 0 and (self._game.independent_rows or (raised and not self._raises))
 
     def _advise(self, batch: PackedBatch, outcome: Outcome) -> None:
-        """Warn once if the user's own game keeps some workers waiting because its batches are large."""
-        count, left = self._workers.count, self.n_in_flight
-        own_size = self._game.independent_rows or self._game.batch_size is not None
-        if self._advised or own_size or len(batch) < 2 or left + 1 >= count or outcome.seconds <= LONG_SECONDS:
+        """Warn once if some workers wait because nobody has chosen the size of batches."""
+        count = self._workers.count
+        left = self.n_in_flight
+        if not self._advises or len(batch) < 2 or left + 1 >= count or outcome.seconds <= LONG_SECONDS:
             return
-        self._advised = True
+        self._advises = False
         warnings.warn(
             f"{count - left - 1} of {count} workers had nothing to do: {len(batch)} coalitions were evaluated at a "
             "time. Give a smaller batch_size, such as 1; or, if the game evaluates each coalition by itself, "
@@ -256,7 +270,8 @@ class Queue:
 
     def error(self, batch: PackedBatch) -> GameError:
         """Return the error to raise for a failed batch; it names the coalition that caused it, if found in time."""
-        coalitions, outcome = batch.coalitions, batch.outcome
+        coalitions = batch.coalitions
+        outcome = batch.outcome
         assert outcome is not None
         start = time.monotonic()
         text, rows = next(iter(outcome.failures.items()))
@@ -264,7 +279,8 @@ class Queue:
             for row in range(len(coalitions)):
                 single = self._workers.evaluate(PackedBatch(coalitions[row : row + 1]))
                 if single.failures:
-                    coalitions, outcome = coalitions[row : row + 1], single
+                    coalitions = coalitions[row : row + 1]
+                    outcome = single
                     text, rows = next(iter(single.failures.items()))
                     break
                 if time.monotonic() - start > SEARCH_SECONDS:

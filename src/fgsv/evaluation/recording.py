@@ -51,11 +51,23 @@ class Recorder:
         start: RecordedStart | None,
         n_asked: Callable[[], int],
     ) -> Iterator[Recorded]:
-        """Record the block as a run with these settings and this start, and how it ended."""
+        """Record the block as a run with these settings and this start, and how it ended.
+
+        Args:
+            settings: The settings of the run, as JSON can hold them.
+            purpose: Why coalitions are evaluated.
+            start: What the run starts from; None if it does not say.
+            n_asked: Returns the evaluations requested so far.
+
+        Yields:
+            The run being recorded; without a ledger, or with one that is only read, nothing is written.
+
+        """
         if self.ledger is None:
             yield Recorded(self, settings)
             return
-        before, outer = n_asked(), self._run
+        before = n_asked()
+        outer = self._run
         number = self.ledger.begin_run(self._game, dict(settings), purpose)
         if start is not None:
             self.ledger.add_start(number, start)
@@ -151,8 +163,23 @@ def drawn_by(
 
     A recorded law is followed if it differs from the round's own only by rounding, as on another processor. If none
     does, the round's own is used if draws `may_differ` from those recorded; otherwise `OtherLaw` is raised.
+
+    Args:
+        laws: Those that earlier runs recorded for this round.
+        draws: The round as this processor draws it, with a law.
+        seed: The seed of the run.
+        round_number: The number of the round.
+        may_differ: Whether the run may draw by a law that was not recorded.
+
+    Returns:
+        The law, and the draws that follow from it.
+
+    Raises:
+        OtherLaw: No recorded law follows from the recorded utilities, and the run may not differ.
+
     """
-    own, follow = draws.law, draws.follow
+    own = draws.law
+    follow = draws.follow
     assert own is not None
     if not laws or own in laws or follow is None:
         return own, draws

@@ -122,7 +122,17 @@ def is_worth(known: Known, game: Game) -> bool:
 
 
 def in_words(known: Known, partition: Partition, game: Game) -> str:
-    """Say who is still there, who left and joined, how many known evaluations apply, and whether they are used."""
+    """Say who is still there, who left and joined, how many known evaluations apply, and whether they are used.
+
+    Args:
+        known: The known evaluations.
+        partition: The providers of the present players.
+        game: The present game.
+
+    Returns:
+        One sentence.
+
+    """
     here = [provider_digest(name) for name in partition.names]
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
@@ -156,7 +166,8 @@ def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str
     if not known.owners or not partition.is_disjoint:
         return set()
     pairs = {(here[code], owner) for code, owner in zip(partition.codes.tolist(), known.owners, strict=True) if owner}
-    holders, held = Counter(new for new, _ in pairs), Counter(old for _, old in pairs)
+    holders = Counter(new for new, _ in pairs)
+    held = Counter(old for _, old in pairs)
     whole = {old for new, old in pairs if holders[new] == held[old] == 1 and new not in known.providers}
     joined = {here[code] for code in partition.codes[~known.had]}
     mixed = {old for new, old in pairs if new in joined}
@@ -178,7 +189,20 @@ def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
 
 
 def known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
-    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger."""
+    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger.
+
+    Args:
+        ledger: The open ledger of the run.
+        game: Its game.
+        start: The hash of what it started from; None if it started from nothing.
+
+    Returns:
+        The known evaluations; None if it started from nothing.
+
+    Raises:
+        WrongLedger: The ledger does not record them, or no longer has all of them.
+
+    """
     if start is None:
         return None
     for run in ledger.runs():

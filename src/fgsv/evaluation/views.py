@@ -131,7 +131,17 @@ def weighted(access: GameAccess, weights: ArrayLike | None) -> GameAccess:
 
 
 def of_some(access: GameAccess, players: Ints, n_players: int) -> View:
-    """Return the game of `n_players` players of whom only `players` count: those of `access`, in its order."""
+    """Return the game of `n_players` players of whom only `players` count: those of `access`, in its order.
+
+    Args:
+        access: The game of k players.
+        players: (k,): their numbers among the n players.
+        n_players: n.
+
+    Returns:
+        The game of n players; the others add nothing.
+
+    """
 
     def lift(coalitions: Coalitions) -> Coalitions:
         return Coalitions.from_masks(coalitions.masks()[:, players])

@@ -147,6 +147,12 @@ class Workers:
         """Have a batch evaluated by any worker; `answered` is called, in any thread, once there is an answer.
 
         The answer is None if a worker cannot read the game's file: send the batch again, with the game.
+
+        Args:
+            batch: The batch.
+            answered: Is called with a function that returns the outcome, or raises what happened to the worker.
+            with_game: Whether to send the game along.
+
         """
         self._pool.send(self._call(batch, with_game=with_game), answered)
 

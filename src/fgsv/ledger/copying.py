@@ -8,7 +8,6 @@ from pathlib import Path
 from fgsv.coalitions import n_rows
 from fgsv.game import Game
 from fgsv.ledger.earlier import applicable
-from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, LedgerError
 from fgsv.ledger.records import Batch, classify
 
@@ -20,11 +19,24 @@ def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[b
     """Copy the evaluations of a game's frame, with their runs and laws, into a ledger; return the batches' keys.
 
     Raise an error if the ledger has other values for them, or has forgotten some of their players.
+
+    Args:
+        into: The ledger of the run, open for writing.
+        game: The game whose frame the evaluations share.
+        ledgers: Paths of the earlier ledgers, which are only read.
+
+    Returns:
+        The keys of the batches, those that were there before among them.
+
+    Raises:
+        LedgerError: The ledger has other values for the same coalitions.
+        WrongLedger: It has forgotten players that an earlier one still has, or nothing there applies.
+
     """
     keys: dict[bytes, None] = {}
     for path in ledgers:
         with Ledger(path, read_only=True) as source:
-            check_stays_forgotten(into, [source])
+            into.check_stays_forgotten([source])
             games = {number: into.game(old) for number, old in applicable(source, game)}
             for key, kind, _ in copy_batches(source, into, games, copy_runs(source, into, games)):
                 if kind == "different":
@@ -41,8 +53,17 @@ def copy_batches(
 ) -> Iterator[tuple[bytes, str, float]]:
     """Copy the batches of some games that are new; yield the key of each batch and what `classify` says about it.
 
-    `games` and `runs` map old numbers to new ones. Batches of one run are recorded together, after all of
-    them were yielded.
+    Batches of one run are recorded together, after all of them were yielded.
+
+    Args:
+        source: The ledger to read.
+        into: The ledger to write.
+        games: The games to copy: old number -> new number.
+        runs: Their runs: old number -> new number.
+
+    Yields:
+        The key of each batch, "added", "known" or "different", and the largest gap between the values.
+
     """
     for old, new in games.items():
         for batches in _chunks(source.batches(old)):
@@ -57,7 +78,17 @@ def copy_batches(
 
 
 def copy_runs(source: Ledger, into: Ledger, games: Mapping[int, int]) -> dict[int, int]:
-    """Copy the runs of some games, with their starts and laws; return old number -> new, as `games` has it."""
+    """Copy the runs of some games, with their starts and laws; return old number -> new, as `games` has it.
+
+    Args:
+        source: The ledger to read.
+        into: The ledger to write.
+        games: The games whose runs are copied: old number -> new number.
+
+    Returns:
+        Old number -> new number of each run.
+
+    """
     runs = {run.id: into.add_run(games[run.game], run) for run in source.runs() if run.game in games}
     for old, new in runs.items():
         if (start := source.start_of(old)) is not None:

@@ -18,11 +18,11 @@ from fgsv.coalitions import split
 from fgsv.files import as_path, encode, other_schema
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
-from fgsv.ledger.index import Rows
-from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, by_row
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, Rows, by_row
 from fgsv.ledger.schema import APPLICATION, SCHEMA
 from fgsv.packages import versions
 from fgsv.valuation import End
+from fgsv.words import counted
 
 SYNC_SECONDS = 1.0
 """Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
@@ -318,7 +318,17 @@ class Ledger:
         return self._rows[game]
 
     def record(self, game: int, batches: Sequence[tuple[bytes, Outcome]], run: int | None = None) -> None:
-        """Record batches with their outcomes and the run that asked for them, all or none."""
+        """Record batches with their outcomes and the run that asked for them, all or none.
+
+        Args:
+            game: The number of their game.
+            batches: Packed coalitions with their outcomes.
+            run: The number of the run; None if no run asked for them.
+
+        Raises:
+            LedgerError: The file cannot be written; nothing is changed.
+
+        """
         numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
@@ -338,7 +348,17 @@ class Ledger:
         return self.key(game, coalitions), game, run, coalitions, values, outcome.seconds, failures
 
     def replace(self, game: Game, number: int, batches: Iterable[Batch]) -> None:
-        """Put other players into the record of a game, and other outcomes into its batches, all or none."""
+        """Put other players into the record of a game, and other outcomes into its batches, all or none.
+
+        Args:
+            game: The game with the players as they are to be recorded.
+            number: Its number here.
+            batches: Batches with their numbers, and the outcomes to record.
+
+        Raises:
+            LedgerError: The file cannot be written; nothing is changed.
+
+        """
         with self._transaction():
             *entered, _ = next(self._read("game", "WHERE id = ?", number))
             self._put("game", *entered, game.player_digests())
@@ -359,10 +379,33 @@ class Ledger:
             where = ("ORDER BY id",) if game is None else ("WHERE game = ? ORDER BY id", game)
             yield from map(Batch.of, self._read("batch", *where))
 
+    def check_stays_forgotten(self, others: Sequence[Ledger]) -> None:
+        """Raise an error if other ledgers still have players of a game whom this one has forgotten."""
+        here = {game.fingerprint: each_digest(game.player_digests() or b"") for _, game in self.games()}
+        for other in others:
+            for _, game in other.games():
+                pairs = zip(here.get(game.fingerprint, ()), each_digest(game.player_digests() or b""), strict=False)
+                count = sum(not any(ours) and any(theirs) for ours, theirs in pairs)  # zeros were forgotten
+                if count:
+                    raise WrongLedger(
+                        f"{counted(count, 'player')} forgotten in {self.path}, but still in {other.path}: "
+                        "evaluations would come back from there. Forget in both"
+                    )
+
     # Runs, the laws of their draws, and what their results state
 
     def begin_run(self, game: int, settings: dict[str, Any], purpose: Purpose = Purpose.DRAWS) -> int:
-        """Record the start of a run and return its number."""
+        """Record the start of a run and return its number.
+
+        Args:
+            game: The number of its game.
+            settings: Its settings, as JSON can hold them.
+            purpose: Why it evaluates coalitions. Default: draws.
+
+        Returns:
+            The number of the run.
+
+        """
         made_with = json.dumps(versions())
         with self._transaction():
             return self._add("run", game, str(purpose), json.dumps(settings), made_with, _now(), None, None, None)
@@ -377,7 +420,14 @@ class Ledger:
             return self._add("run", *columns)
 
     def end_run(self, run: int, end: End, n_evaluations: int) -> None:
-        """Record how a run ended. A killed run has no end."""
+        """Record how a run ended. A killed run has no end.
+
+        Args:
+            run: The number of the run.
+            end: How it ended.
+            n_evaluations: Evaluations that it requested.
+
+        """
         with self._transaction():
             *begun, _, _, _ = next(self._read("run", "WHERE id = ?", run))
             self._put("run", *begun, _now(), json.dumps(encode(end)), n_evaluations)
@@ -388,7 +438,14 @@ class Ledger:
             return [RecordedRun.of(columns) for columns in self._read("run", "ORDER BY id")]
 
     def add_law(self, run: int, round_number: int, law: Mapping[str, Any]) -> None:
-        """Record the law of a run's draws from a round on."""
+        """Record the law of a run's draws from a round on.
+
+        Args:
+            run: The number of the run.
+            round_number: The first round that is drawn by the law.
+            law: The law, as JSON can hold it. One that is recorded for this round stays.
+
+        """
         with self._transaction():
             if round_number not in self.laws(run):
                 self._add("law", run, round_number, json.dumps(law))

@@ -1,9 +1,9 @@
-"""Records of a ledger: runs, what they started from, and the results of evaluating batches of coalitions."""
+"""Records of a ledger: runs, what they started from, the results of batches, and an index of their coalitions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -12,11 +12,14 @@ import numpy as np
 
 from fgsv.coalitions import n_rows
 from fgsv.files import decode, encode
-from fgsv.types import Floats
+from fgsv.types import Floats, Ints
 from fgsv.valuation import End
 
 KEY_BYTES = 16
 """Length of the key by which a batch is found."""
+ROW_BITS = 24
+"""A place is a batch number followed by this many bits for the row in it."""
+MOST_NEW = 2**16
 
 
 class Purpose(StrEnum):
@@ -83,7 +86,8 @@ class RecordedRun:
     @property
     def columns(self) -> list[Any]:
         """What the table holds of it, after the number."""
-        settings, made_with = json.dumps(self.settings), json.dumps(self.versions)
+        settings = json.dumps(self.settings)
+        made_with = json.dumps(self.versions)
         end = None if self.end is None else json.dumps(encode(self.end))
         return [self.game, self.purpose, settings, made_with, self.started, self.ended, end, self.n_evaluations]
 
@@ -156,7 +160,18 @@ def classify(new: Outcome, seen: Outcome | None) -> tuple[str, float]:
 
 
 def failed(m: int, text: str, seconds: float, trace: str = "") -> Outcome:
-    """Return the outcome of m coalitions that failed together."""
+    """Return the outcome of m coalitions that failed together.
+
+    Args:
+        m: How many coalitions.
+        text: What went wrong: "kind: details".
+        seconds: Seconds that it took.
+        trace: The traceback, if the game raised an error.
+
+    Returns:
+        The outcome, with values of shape (m, 0).
+
+    """
     return Outcome(np.empty((m, 0)), seconds, {text: list(range(m))}, trace)
 
 
@@ -181,3 +196,72 @@ def joined(rows: Sequence[Row]) -> Outcome:
         return Outcome(np.array([row.values for row in rows]), seconds)
     nothing = [np.nan] * max(len(row.values) for row in rows)
     return Outcome(np.array([nothing if row.failure else row.values for row in rows]), seconds, failures)
+
+
+class Rows:
+    """Where each coalition was evaluated, for independent rows: an index in memory, 16 bytes a coalition.
+
+    Sorted keys with their places; the newest stay in a dictionary until there are many.
+    A table in the file would be rewritten at every commit: hashes are in random order, so each call's rows touch
+    all its pages. This index is built from the batches on first use.
+    """
+
+    def __init__(self) -> None:
+        self._keys: Ints = np.empty(0, np.int64)
+        self._places: Ints = np.empty(0, np.int64)
+        self._new: dict[int, int] = {}
+
+    def add(self, batch: int, rows: Collection[bytes], failed: Collection[int] = ()) -> None:
+        """Add the coalitions of a batch; the newest place wins, but a failure never hides a value.
+
+        Args:
+            batch: The number of the batch.
+            rows: Its coalitions, each packed.
+            failed: The rows that failed.
+
+        """
+        keys = _keys(rows)
+        first = batch << ROW_BITS
+        places = dict(zip(keys, range(first, first + len(keys)), strict=True))
+        if failed:
+            worse = [key for row, key in enumerate(keys) if row in failed]
+            for key in self._find(worse):
+                places.pop(key, None)
+        self._new |= places
+        if len(self._new) > MOST_NEW:
+            self._sort()
+
+    def _sort(self) -> None:
+        keys = np.concatenate([self._keys, np.fromiter(self._new, np.int64, len(self._new))])
+        places = np.concatenate([self._places, np.fromiter(self._new.values(), np.int64, len(self._new))])
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        places = places[order]
+        is_last = np.append(keys[1:] != keys[:-1], True)
+        self._keys = keys[is_last]
+        self._places = places[is_last]
+        self._new = {}
+
+    def find(self, rows: Collection[bytes]) -> dict[int, list[tuple[bytes, int]]]:
+        """Return batches, and in each the coalitions that may be found there with their rows.
+
+        Keys are 64 bits of a hash, so callers must compare the coalition itself. If two share a key, one is hidden.
+        """
+        by_key = dict(zip(_keys(rows), rows, strict=True))
+        found: dict[int, list[tuple[bytes, int]]] = {}
+        for key, place in self._find(by_key).items():
+            found.setdefault(place >> ROW_BITS, []).append((by_key[key], place & (2**ROW_BITS - 1)))
+        return found
+
+    def _find(self, keys: Collection[int]) -> dict[int, int]:
+        wanted = np.fromiter(keys, np.int64, len(keys))
+        found: dict[int, int] = {}
+        if len(self._keys):
+            at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+            hit = self._keys[at] == wanted
+            found = dict(zip(wanted[hit].tolist(), self._places[at[hit]].tolist(), strict=True))
+        return found | {key: self._new[key] for key in keys if key in self._new}
+
+
+def _keys(rows: Iterable[bytes]) -> list[int]:
+    return list(map(hash, rows))  # keyed anew in each process, as this index is, so that no file can forge clashes

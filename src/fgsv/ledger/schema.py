@@ -85,7 +85,17 @@ def checksum(columns: Sequence[Any]) -> bytes:
 
 
 def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]]) -> str | None:
-    """Say what is wrong with a record whose checksum holds, or None."""
+    """Say what is wrong with a record whose checksum holds, or None.
+
+    Args:
+        table: The table that has the record.
+        columns: Its columns, as in `COLUMNS`.
+        games: The columns of every game, by number.
+
+    Returns:
+        What is wrong, in words; None if nothing is.
+
+    """
     if table == "batch":
         return _fault_of_batch(columns, games)
     if table == "run":

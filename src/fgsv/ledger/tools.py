@@ -18,7 +18,6 @@ from fgsv.files import as_path, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.copying import copy_batches, copy_runs
-from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.packages import how_to_install
 
@@ -75,12 +74,12 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
     with ExitStack() as stack:
         opened = [stack.enter_context(Ledger(path, read_only=True)) for path in sources]  # before `into` is created
         for each in opened:
-            check_stays_forgotten(each, opened)
+            each.check_stays_forgotten(opened)
         if Path(into).exists():
             with Ledger(into, read_only=True) as before:
-                check_stays_forgotten(before, opened)
+                before.check_stays_forgotten(opened)
                 for each in opened:
-                    check_stays_forgotten(each, [before])
+                    each.check_stays_forgotten([before])
         target = stack.enter_context(Ledger(into))
         for source in opened:
             numbers = {number: target.game(game) for number, game in source.games()}
@@ -156,7 +155,9 @@ def _write_parquet(ledger: Ledger, path: Path) -> int:
         from pyarrow.parquet import ParquetWriter
     except ImportError as error:
         raise ImportError(f"Parquet needs pyarrow: {how_to_install('parquet')}") from error
-    text, whole, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+    text = pyarrow.string()
+    whole = pyarrow.int64()
+    real = pyarrow.float64()
     kinds = {"game": text, "batch": whole, "row": whole, "size": whole, "lists": text}
     kinds |= {"players": text, "output": text, "value": real, "seconds": real, "failure": text}
     schema = pyarrow.schema(list(kinds.items()))

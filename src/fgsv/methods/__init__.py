@@ -52,6 +52,19 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
     """Return the method of this name with its options, or a method object unchanged.
 
     An option that is unknown may be meant for one of the other `arguments`.
+
+    Args:
+        method: A name of `METHODS`, "exact", or a method object.
+        options: Options by name; with a method object only a proxy, if it takes one.
+        arguments: Names of arguments beside which the options were given, for the hint about a misspelling.
+
+    Returns:
+        The method.
+
+    Raises:
+        ValueError: There is no method of this name, or it takes no proxy.
+        TypeError: An option is unknown, or the object is no method.
+
     """
     if not isinstance(method, str):
         if set(options) == {"proxy"} and is_dataclass(method) and hasattr(method, "proxy"):

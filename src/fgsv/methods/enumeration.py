@@ -52,11 +52,13 @@ class Enumerator:
     needs = 0
 
     def __post_init__(self) -> None:
-        n, ends = self.problem.n_players, self.problem.ends
+        n = self.problem.n_players
+        ends = self.problem.ends
         self._chunks = everything(n)
         self._values: Floats = np.empty((2**n, ends.shape[1]))
         self._known: Masks = np.zeros(2**n, dtype=bool)
-        self._values[[0, -1]], self._known[[0, -1]] = ends, True
+        self._values[[0, -1]] = ends
+        self._known[[0, -1]] = True
         self._taken: list[Ints] = []
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
@@ -70,7 +72,8 @@ class Enumerator:
     def update(self, draws: Draws, values: Floats) -> None:
         """Keep the values."""
         numbers = _numbers(draws.coalitions)
-        self._values[numbers], self._known[numbers] = values, True
+        self._values[numbers] = values
+        self._known[numbers] = True
         self._taken.append(numbers)
 
     @property
@@ -80,7 +83,8 @@ class Enumerator:
 
     def estimate(self) -> Estimate:
         """Return the exact values or, before the last coalition is evaluated, equal shares with unknown error."""
-        n, ends = self.problem.n_players, self.problem.ends
+        n = self.problem.n_players
+        ends = self.problem.ends
         if not self.is_complete:
             return Estimate(np.repeat((ends[1:] - ends[:1]) / n, n, axis=0), method=Enumeration.name)
         return enumerated(self._values, self.problem.semivalue)
@@ -138,7 +142,20 @@ def semivalues(values: Floats, semivalue: Semivalue) -> Floats:
 
 
 def stated_values(game: object, n_players: int, called: str) -> Floats | None:
-    """Return the Shapley values that a game states as `shapley`, (n, 1) or (n, q); None if it states none."""
+    """Return the Shapley values that a game states as `shapley`, (n, 1) or (n, q); None if it states none.
+
+    Args:
+        game: The game.
+        n_players: Its players.
+        called: What the game is called in the error.
+
+    Returns:
+        (n, q) values; None if the game states none.
+
+    Raises:
+        ValueError: They are not a finite number for each player, and output.
+
+    """
     stated = getattr(game, "shapley", None)
     if stated is None:
         return None
@@ -155,7 +172,17 @@ def stated_values(game: object, n_players: int, called: str) -> Floats | None:
 
 
 def check_adds_up(values: Floats, rise: Floats, called: str) -> None:
-    """Raise an error unless stated Shapley values (n, q) add up to U(N) - U(0), (q,)."""
+    """Raise an error unless stated Shapley values (n, q) add up to U(N) - U(0), (q,).
+
+    Args:
+        values: (n, q) stated values.
+        rise: (q,): U(N) - U(0).
+        called: What the game is called in the error.
+
+    Raises:
+        ValueError: They differ by more than a millionth of the largest sum.
+
+    """
     total = values.sum(axis=0)
     if (np.abs(total - rise) > 1e-6 * np.maximum(np.abs(values).sum(axis=0), np.abs(rise))).any():
         raise ValueError(

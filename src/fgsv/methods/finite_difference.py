@@ -109,8 +109,11 @@ class FiniteDifferenceEstimator:
     needs = 0
 
     def __init__(self, method: FiniteDifference, problem: Problem) -> None:
-        n, q = problem.n_players, problem.ends.shape[1]
-        self._n, self._ends, self._round_size = n, problem.ends, method.round_size
+        n = problem.n_players
+        q = problem.ends.shape[1]
+        self._n = n
+        self._ends = problem.ends
+        self._round_size = method.round_size
         self._members = _groups(problem.task.partition)
         samples = [_samples(n, len(members), method.threshold) for members in self._members]
         self._group = np.repeat(np.arange(len(samples)), [len(sample.size) for sample in samples])
@@ -170,7 +173,8 @@ class FiniteDifferenceEstimator:
     def estimate(self) -> Estimate:
         """Return group values: (s0/n) [U(N) - U(0)] until a group has every sample, then Lemma 1."""
         sizes = np.array([len(members) for members in self._members])
-        n_groups, q = len(sizes), self._ends.shape[1]
+        n_groups = len(sizes)
+        q = self._ends.shape[1]
         values = sizes[:, None] / self._n * (self._ends[1] - self._ends[0])
         variance = np.zeros((n_groups, q))
         terms = self._coefficient[:, None] * self._mean
@@ -217,20 +221,41 @@ def theorem3(
         threshold = c0 eps^(-1/v),   m1 = c1 eps^(-(2 + 2v)/v) log(n/delta),
         m2 = c2 max{1, eps^-2 (a (1-a))^2 log(n/delta)^3},   a = s0/n
 
-    >>> theorem3(0.1, 0.05, 1.0, n=1000, s0=250)
-    Theorem3(threshold=10, m1=99035, m2=3415, evaluations=12109592)
+    The theorem gives its constants only up to factors; they are arguments here, one by default. The exponent of m1 is
+    the appendix's: the one in the theorem's statement is that of the whole cost below the threshold.
 
-    `upsilon` is the exponent of second-order stability. The theorem gives its constants only up to factors; they
-    are arguments here, one by default. The exponent of m1 is the appendix's: the one in the theorem's statement
-    is that of the whole cost below the threshold.
+    Args:
+        epsilon: The error that is allowed.
+        delta: The probability of a larger one, between 0 and 1.
+        upsilon: The exponent of second-order stability.
+        n: Players.
+        s0: Players in the group.
+        threshold_constant: c0.
+        m1_constant: c1.
+        m2_constant: c2.
+
+    Returns:
+        The settings of Algorithm 1, and the evaluations that they take.
+
+    Raises:
+        ValueError: A number is out of its range, or the evaluations are more than a number can count.
+
+    Examples:
+        >>> theorem3(0.1, 0.05, 1.0, n=1000, s0=250)
+        Theorem3(threshold=10, m1=99035, m2=3415, evaluations=12109592)
+
     """
-    epsilon, upsilon = positive_number("epsilon", epsilon), positive_number("upsilon", upsilon)
+    epsilon = positive_number("epsilon", epsilon)
+    upsilon = positive_number("upsilon", upsilon)
     c0 = positive_number("threshold_constant", threshold_constant)
-    c1, c2 = positive_number("m1_constant", m1_constant), positive_number("m2_constant", m2_constant)
-    n, s0 = whole_number("n", n, least=1), whole_number("s0", s0, least=1)
+    c1 = positive_number("m1_constant", m1_constant)
+    c2 = positive_number("m2_constant", m2_constant)
+    n = whole_number("n", n, least=1)
+    s0 = whole_number("s0", s0, least=1)
     if not 0 < as_number(delta) < 1 or s0 > n:
         raise ValueError(f"theorem3 needs 0 < delta < 1 and s0 <= n, got delta={delta!r:.200}, s0={s0} and n={n}")
-    a, logarithm = s0 / n, log(n / delta)
+    a = s0 / n
+    logarithm = log(n / delta)
     try:
         threshold = min(n, max(1, ceil(c0 * epsilon ** (-1 / upsilon))))
         m1 = ceil(c1 * epsilon ** (-(2 + 2 * upsilon) / upsilon) * logarithm)

@@ -9,10 +9,10 @@ from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 
 
-def check_count(name: str, count: int, least: int = 1) -> None:
-    """Raise an error unless an option is a whole number that is large enough."""
-    if not isinstance(count, int | np.integer) or count < least:
-        raise ValueError(f"{name} must be at least {least} and whole, got {count!r}")
+def check_count(name: str, count: int) -> None:
+    """Raise an error unless an option is a whole number from 1 on; 2.0 is none, since options stay as they are."""
+    if not isinstance(count, int | np.integer) or count < 1:
+        raise ValueError(f"{name} must be at least 1 and whole, got {count!r}")
 
 
 def check_shapley(problem: Problem, name: str) -> None:
@@ -28,13 +28,33 @@ def equal_shares(problem: Problem) -> Floats:
 
 
 def draw_sizes(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
-    """Draw sizes 1, 2, ..., independently, with probabilities proportional to `weights`."""
+    """Draw sizes 1, 2, ..., independently, with probabilities proportional to `weights`.
+
+    Args:
+        weights: The weight of each size.
+        count: How many sizes to draw.
+        rng: The source of randomness.
+
+    Returns:
+        (count,) sizes.
+
+    """
     cumulative = np.cumsum(weights)
     return 1 + np.searchsorted(cumulative[:-1], rng.random(count) * cumulative[-1], side="right")
 
 
 def draw_masks(n_players: int, sizes: Ints, rng: np.random.Generator) -> Masks:
-    """Draw one uniform coalition of each size, independently of the others: (m, n)."""
+    """Draw one uniform coalition of each size, independently of the others: (m, n).
+
+    Args:
+        n_players: n.
+        sizes: (m,): the size of each coalition.
+        rng: The source of randomness.
+
+    Returns:
+        (m, n) booleans, uniform given the sizes.
+
+    """
     return rng.permuted(np.arange(n_players) < sizes[:, None], axis=1)
 
 

@@ -27,11 +27,22 @@ MOST_DIGITS = 24
 def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[Decimal, ...]:
     """Round parts to multiples of `unit` that add up to `whole`: down, then up where most was lost.
 
-    >>> parts = round_to([Fraction(100, 3)] * 3, Decimal("100.00"), Decimal("0.01"))
-    >>> [str(part) for part in parts]
-    ['33.34', '33.33', '33.33']
+    Args:
+        ideal: The exact parts, as fractions.
+        whole: What the rounded parts add up to, a multiple of `unit`.
+        unit: The smallest unit of the currency.
 
-    Every part changes by less than a unit. Ties go to the first in order.
+    Returns:
+        The parts in units. Every part changes by less than a unit; ties go to the first in order.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or the parts do not add up to about `whole`.
+
+    Examples:
+        >>> parts = round_to([Fraction(100, 3)] * 3, Decimal("100.00"), Decimal("0.01"))
+        >>> [str(part) for part in parts]
+        ['33.34', '33.33', '33.33']
+
     """
     for given, name in ((whole, "whole"), (unit, "unit")):
         check_type(given, Decimal, f"a Decimal as {name}")
@@ -95,7 +106,21 @@ def amounts_for(
 
 
 def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:
-    """Return an amount as Decimal in whole units."""
+    """Return an amount as Decimal in whole units.
+
+    Args:
+        amount: What the user gave: int, str or Decimal.
+        unit: The smallest unit of the currency.
+        name: What the amount is called in errors.
+
+    Returns:
+        The amount, a multiple of `unit`.
+
+    Raises:
+        TypeError: It is a float or no number.
+        ValueError: It is not finite, too large for exact arithmetic, or no multiple of the unit.
+
+    """
     if isinstance(amount, bool) or not isinstance(amount, (Integral, str, Decimal)):  # numpy's integers too
         raise TypeError(f"{name} must be int, str or Decimal, not {type(amount).__name__}: money is never a float")
     try:
@@ -132,7 +157,17 @@ def smallest_unit(currency: str, unit: Money | None) -> Decimal:
 
 
 def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:
-    """Return an interval's bound in whole units."""
+    """Return an interval's bound in whole units.
+
+    Args:
+        x: The bound.
+        unit: The smallest unit of the currency.
+        rounding: `decimal.ROUND_FLOOR` for a lower bound, `decimal.ROUND_CEILING` for an upper one.
+
+    Returns:
+        The bound, a multiple of `unit`.
+
+    """
     return whole_units((Decimal(x) / unit).to_integral_value(rounding=rounding) * unit, unit)
 
 

@@ -90,7 +90,19 @@ def objections(
     currency: str,
     confidence: float = 0.95,
 ) -> tuple[Objection, ...]:
-    """Return the objections to (K,) payments with these half-widths; an unknown error is not an objection."""
+    """Return the objections to payments; an unknown error is not an objection.
+
+    Args:
+        valuation: What the payments are by.
+        payments: (K,) the payments, which add up to the amount.
+        half_widths: (K,) of their intervals, in money; NaN where unknown.
+        currency: The code of the currency, for the words.
+        confidence: Confidence level of the half-widths.
+
+    Returns:
+        The objections, those to single payments first; empty if there are none.
+
+    """
     whole = sum(payments, Decimal(0))
     paid = np.array([float(payment) for payment in payments])
     found = []
@@ -167,7 +179,17 @@ def within_noise(valuation: Valuation, confidence: float) -> int | None:
 
 
 def noise_in_words(valuation: Valuation, confidence: float, output: int) -> str:
-    """Say that U(N) - U(0) of an output is within the noise of the test rows."""
+    """Say that U(N) - U(0) of an output is within the noise of the test rows.
+
+    Args:
+        valuation: A valuation that knows the error of the test rows.
+        confidence: Confidence level of the noise.
+        output: The position of the output, 0 if there is one.
+
+    Returns:
+        A sentence without its full stop.
+
+    """
     noise = valuation.total_half_width(confidence)
     assert noise is not None
     total, reach = (float(np.atleast_1d(each)[output]) for each in (valuation.total, noise))

@@ -124,7 +124,21 @@ class Terms:
 
 
 def apply(terms: Terms, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:
-    """Return the exact payments for (K, q) values, before rounding, as fractions."""
+    """Return the exact payments, before rounding, as fractions.
+
+    Args:
+        terms: How values become payments.
+        values: (K, q) values of the groups, a column for each output.
+        amounts: (q,) the amount for each output.
+        scale: (q,) what the values of each output are parts of.
+
+    Returns:
+        (K,) payments that add up to the sum of the amounts.
+
+    Raises:
+        ValueError: No payments meet the terms, or nothing is left to share after clipping.
+
+    """
     parts = [Fraction(0)] * len(values)
     for output, (amount, total) in enumerate(zip(amounts, scale, strict=True)):
         column = [Fraction(float(value)) for value in values[:, output]]
@@ -191,7 +205,18 @@ class Scenarios:
 
     @classmethod
     def settle(cls, terms: Terms, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> Scenarios:
-        """Settle what depends on all groups, from (m, K, q) scenarios of the values."""
+        """Settle what depends on all groups.
+
+        Args:
+            terms: How values become payments.
+            values: (m, K, q) scenarios of the values.
+            amounts: (q,) the amount for each output.
+            scale: (q,) what the values of each output are parts of, unless the terms clip.
+
+        Returns:
+            The scenarios, from which the payments of single groups follow.
+
+        """
         totals = np.array([float(total) for total in scale])
         if terms.clip:
             totals = np.maximum(np.maximum(values, 0).sum(axis=1), 1e-300)[:, None, :]

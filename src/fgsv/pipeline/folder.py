@@ -28,6 +28,8 @@ PACKAGES_OF_REPORT = ("vl_convert", "jinja2")
 SCHEMA = 1
 """Of a payout in a file of its own."""
 RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
+OURS = (TABLE, PAGE, "valuation-*.csv", "valuation-*.json", "publisher-*.csv", "telemetry.jsonl")
+"""Files beside valuation.json that a later run removes."""
 LONGEST_NAME = 100
 """Bytes of a column's name in the name of its file."""
 
@@ -151,8 +153,10 @@ def _lock(number: int, folder: Path) -> None:
         pass
 
 
-def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = False) -> list[Path]:
-    """Write valuation.json, valuation.csv and, last of all, report.html; return the paths.
+def write_result(
+    folder: str | Path, result: Result, *, aggregate_only: bool = False, texts: Mapping[str, str] | None = None
+) -> list[Path]:
+    """Write valuation.json, valuation.csv, the `texts` by file name and, last of all, report.html; return the paths.
 
     These are the names for the first grouping; one by column C is saved as valuation-C.json and valuation-C.csv.
     report.html is skipped if its packages are not installed. Files of an earlier run are removed. A file that cannot
@@ -169,6 +173,7 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
         steps[f"{names[column]}.json"] = other.save
         steps[f"{names[column]}.csv"] = partial(_write_table, other)
     steps[TABLE] = partial(_write_table, result)
+    steps |= {name: partial(write_whole, text=text) for name, text in (texts or {}).items()}
     first = {RESULT: partial(_save, result, [*steps, *([PAGE] if has_page else [])])}
     written: list[Path] = []
     failed: dict[str, BaseException] = {}
@@ -216,11 +221,10 @@ def _remove_earlier(folder: Path) -> None:
         stated = file.read(folder / RESULT).get("files", ())
     names = {PAGE, TABLE, *(name for name in stated if isinstance(name, str))} if isinstance(stated, list) else ()
     for name in names:
-        ours = name in (PAGE, TABLE) or fnmatchcase(name, "valuation-*.csv") or fnmatchcase(name, "valuation-*.json")
-        if ours and Path(name).name == name:
+        if any(fnmatchcase(name, ours) for ours in OURS) and Path(name).name == name:
             with suppress(OSError):
                 (folder / name).unlink(missing_ok=True)
-    for name in (RESULT, TABLE, PAGE, "valuation-*"):
+    for name in (RESULT, TABLE, PAGE, "valuation-*", "publisher-*", "telemetry.jsonl"):
         for part in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):  # of a run that was killed while writing
             part.unlink(missing_ok=True)
 

@@ -181,7 +181,7 @@ def value_data(
         if payout is not None and result.interrupted and (result.payout or result.unpaid) is not None:
             result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
-        return result if folder is None else _written(result, folder, aggregate_only)
+        return result if folder is None else written(result, folder, aggregate_only=aggregate_only)
 
 
 class _Clock:
@@ -370,9 +370,9 @@ def _recorded(result: Result, evaluator: Evaluator) -> Result:
     return result
 
 
-def _written(result: Result, folder: Path, aggregate_only: bool) -> Result:
+def written(result: Result, folder: Path, **how: Any) -> Result:
     """Write the folder of a result; return it with its files, and with the error if some could not be written."""
     try:
-        return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
+        return replace(result, files=tuple(write_result(folder, result, **how)))
     except UnwrittenError as error:
         return replace(result, files=error.files, errors=(*result.errors, error))

@@ -34,7 +34,18 @@ class Panel:
 def panel_of(
     valuation: Valuation, confidence: float, *, aggregate_only: bool, payout: Payout | None = None
 ) -> Panel | None:
-    """Return the data of the panel, or None if the values cannot be regrouped or their errors are unknown."""
+    """Return the data of the panel.
+
+    Args:
+        valuation: What the panel regroups.
+        confidence: Confidence level of its intervals.
+        aggregate_only: Whether to leave out the values of single players.
+        payout: Whose terms split the amount again. Default: shares only.
+
+    Returns:
+        The panel; None if the values cannot be regrouped or their errors are unknown.
+
+    """
     if valuation.grouped or valuation.player_values is None:
         return None
     if np.isnan(valuation.stderr).any() or (valuation.deviations is None and not valuation.exact):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -116,13 +115,25 @@ def payments(payout: Payout, group: str = "provider") -> Section:
         tuple(words),
         (group, "payment", "interval", "of the amount"),
         tuple(
-            (str(name), f"{paid:,}", _interval(low, high), _percent(share)) for name, paid, low, high, share in rows
+            (str(name), f"{paid:,}", "unknown" if low.is_nan() else f"{low:,} to {high:,}", _percent(share))
+            for name, paid, low, high, share in rows
         ),
     )
 
 
 def values(valuation: Valuation, group: str, confidence: float, title: str = "") -> Section:
-    """Return the shares and values of the groups, from the largest to the smallest."""
+    """Return the shares and values of the groups, from the largest to the smallest.
+
+    Args:
+        valuation: The values of the groups.
+        group: What the groups are called: the name of their column.
+        confidence: Confidence level of the intervals.
+        title: The section's title. Default: that of values and shares.
+
+    Returns:
+        The section, without shares if there is nothing to share.
+
+    """
     has_shares = bool(np.all(valuation.total > 0))
     rows = []
     for row in records(largest_first(valuation.to_frame(confidence))):
@@ -486,10 +497,6 @@ def _listed(named: Any) -> str:
 
 def _sentence(fact: str) -> str:
     return f"{fact[0].upper()}{fact[1:]}."
-
-
-def _interval(low: Decimal, high: Decimal) -> str:
-    return "unknown" if low.is_nan() else f"{low:,} to {high:,}"
 
 
 def _percent(share: float | None) -> str:

@@ -53,7 +53,18 @@ class Tree:
 
 
 def root_by(leaf: bytes, number: int, n_leaves: int, path: Sequence[bytes]) -> bytes | None:
-    """Return the root that an inclusion proof leads to; None if no tree of so many leaves has such a proof."""
+    """Return the root that an inclusion proof leads to.
+
+    Args:
+        leaf: What is said to be in the tree.
+        number: Its number, from 0.
+        n_leaves: How many leaves the tree has.
+        path: The hashes that lead from it to the root: `Tree.path`.
+
+    Returns:
+        The root; None if no tree of so many leaves has such a proof.
+
+    """
     if not 0 <= number < n_leaves:
         return None
     found, last, hashes = leaf_hash(leaf), n_leaves - 1, list(path)

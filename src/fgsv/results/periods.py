@@ -58,7 +58,18 @@ class Comparison:
 def check_before(
     before: Result, *, names: Iterable[Hashable], outputs: Sequence[str] | None, game: str | None
 ) -> None:
-    """Raise an error, before a run, if its result could not be compared with this one of the previous period."""
+    """Raise an error, before a run, if its result could not be compared with this one of the previous period.
+
+    Args:
+        before: The result of the previous period.
+        names: The providers of the run.
+        outputs: The names of its outputs; None if it has one.
+        game: The fingerprint of its game; None if it has none.
+
+    Raises:
+        ValueError: One of the two has several outputs or no shares, or they have no provider in common.
+
+    """
     check_result(before)
     earlier = before.valuation
     if outputs is not None or earlier.outputs is not None:

@@ -269,7 +269,18 @@ def table_of(
     confidence: float = 0.95,
     without: ScoresWithout | None = None,
 ) -> pd.DataFrame:
-    """Return the table of a valuation, with payments and the scores of groups if there are any."""
+    """Return the table of a valuation, with payments and the scores of groups if there are any.
+
+    Args:
+        valuation: The values of the groups.
+        payout: What they are paid. Default: no column of payments.
+        confidence: Confidence level of the bounds of shares.
+        without: The scores without each group, and of each alone. Default: no columns of these.
+
+    Returns:
+        A row for each group (and output).
+
+    """
     frame = valuation.to_frame(confidence)
     if payout is not None and valuation.outputs is None:
         frame["payout"] = pd.Series(list(payout.payments), dtype=object)

@@ -129,7 +129,21 @@ def _is_hash(part: Any) -> bool:
 
 
 def load_as(read: Callable[[Mapping[str, Any]], T], path: str | Path, what: str, schema: int) -> T:
-    """Read a JSON file of a schema; the error for another file says that it is not `what` it should be, and why."""
+    """Read a JSON file of a schema.
+
+    Args:
+        read: From the document to what it is.
+        path: The file.
+        what: What it should be, for errors: "seal".
+        schema: The version that is read.
+
+    Returns:
+        What `read` made of it.
+
+    Raises:
+        FileNotFoundError, ValueError: There is no such file, or it is something else; the message says why.
+
+    """
     try:
         document = read_json(as_path(path, f"a {what}"))
         if document["schema"] != schema:
@@ -196,7 +210,22 @@ def seal_run(
 def described_run(
     table: Dataset, *, budget: int | None, precision: float | None, confidence: float, on_error: str | float
 ) -> dict[str, Any]:
-    """Return what a seal holds about the data and the settings of a run, in the order in which it is compared."""
+    """Return what a seal holds about the data and the settings of a run, in the order in which it is compared.
+
+    Args:
+        table: The data.
+        budget: Evaluations of the run. Default: as for `fgsv.value`.
+        precision: Half-width of the widest share at which the run ends; None for no such end.
+        confidence: Confidence level of the precision.
+        on_error: What a failed evaluation counts as.
+
+    Returns:
+        Its parts by name, as JSON has them.
+
+    Raises:
+        ValueError: The run cannot be sealed.
+
+    """
     opened_with = table.source.opened_with or {}
     if opened_with.get("start"):
         raise ValueError(f"a sealed run cannot use {option('start')}: earlier evaluations would be one more choice")
@@ -248,7 +277,21 @@ def _of_game(game: Game) -> dict[str, Any]:
 
 
 def policy_of(clip: bool, floor: Money | None, cap: Money | None, currency: str) -> dict[str, Any]:
-    """Return what a seal holds about how shares become payments; the amount is not sealed."""
+    """Return what a seal holds about how shares become payments; the amount is not sealed.
+
+    Args:
+        clip: Whether negative values count as zero.
+        floor: The smallest payment to any group; None for no floor.
+        cap: The largest payment to any group; None for no cap.
+        currency: The currency of these.
+
+    Returns:
+        The policy, as JSON has it.
+
+    Raises:
+        ValueError, TypeError: There is no such currency, or a bound is no money.
+
+    """
     unit = smallest_unit(currency, None)
     bounds = {
         name: None if money is None else f"{read_money(money, unit, name)} {currency}"
@@ -274,7 +317,17 @@ def in_words(difference: Difference) -> str:
 
 
 def first_difference(sealed: Any, found: Any, place: str = "") -> Difference | None:
-    """Return the first entry, in the order of `found`, in which two documents differ."""
+    """Return the first entry, in the order of `found`, in which two documents differ.
+
+    Args:
+        sealed: One document, or a part of it.
+        found: The other, or the same part of it.
+        place: Where the parts are, such as "settings.budget".
+
+    Returns:
+        The difference; None if there is none.
+
+    """
     if isinstance(sealed, list) and isinstance(found, list) and sealed != found:
         pairs = zip(sealed, found, strict=False)
         entries = (first_difference(a, b, f"{place}.{number}") for number, (a, b) in enumerate(pairs))

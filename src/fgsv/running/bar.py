@@ -59,7 +59,18 @@ def bar_of_evaluations() -> rich_progress.Progress:
 def watched(
     rules: tuple[Rule, ...], settings: RunSettings, evaluator: Evaluator, *, shown: bool
 ) -> Iterator[tuple[Rule, ...]]:
-    """Yield the rules of a run, with a bar among them if one is to be shown."""
+    """Yield the rules of a run, with a bar among them if one is to be shown.
+
+    Args:
+        rules: The rules of the run.
+        settings: Its settings.
+        evaluator: Its evaluator.
+        shown: Whether to show a bar.
+
+    Yields:
+        The rules that the run is to ask.
+
+    """
     if not shown:
         yield rules
         return
@@ -74,7 +85,9 @@ class Bar:
     """Shows evaluations, the widest interval, busy workers and the time left; it has no say in when a run stops."""
 
     def __init__(self, rules: tuple[Rule, ...], settings: RunSettings, evaluator: Evaluator) -> None:
-        self._rules, self._settings, self._evaluator = rules, settings, evaluator
+        self._rules = rules
+        self._settings = settings
+        self._evaluator = evaluator
         self._bar: Any = None
         self._task: Any = None
         self._before = evaluator.meter
@@ -96,15 +109,15 @@ class Bar:
             return
         if self._bar is None:
             self._start()
-        n, total = progress.n_evaluations, expected(self._rules, self._settings.budget, progress)
-        pace = n / progress.seconds
-        words = f"{widest(progress.valuation, self._settings.confidence)}, {pace:.2g} evaluations a second"
-        if (n_workers := self._evaluator.n_workers) > 1:
-            words += f", {self._evaluator.n_busy} of {n_workers} workers busy"
+        n = progress.n_evaluations
+        total = expected(self._rules, self._settings.budget, progress)
+        words = widest(progress.valuation, self._settings.confidence)
+        words += f", {pace(self._evaluator, n, progress.seconds)}"
         self._bar.update(self._task, description=words, completed=n, total=total)
-        console, every = self._bar.console, EVERY
+        console = self._bar.console
+        every = EVERY
         if not (console.is_terminal or console.is_jupyter):
-            left = duration((total - n) / pace)
+            left = duration((total - n) * progress.seconds / n)
             console.print(f"{n:,} of about {total:,} evaluations, {words}, {left} left", soft_wrap=True)
             every = EVERY_LINE
         self._next = now + max(every, 10 * (time.monotonic() - now))  # never more than a tenth of the time
@@ -120,6 +133,23 @@ class Bar:
             self._bar.stop()
 
 
+def pace(evaluator: Evaluator, n_evaluations: int, seconds: float) -> str:
+    """Return in words how fast a run is: evaluations a second, and how many of its workers are busy.
+
+    Args:
+        evaluator: The evaluator of the run.
+        n_evaluations: Evaluations so far.
+        seconds: Seconds since the run began.
+
+    Returns:
+        Such as "2.1 evaluations a second, 3 of 4 workers busy"; without the second part if there is one worker.
+
+    """
+    words = f"{n_evaluations / max(seconds, 1e-9):.2g} evaluations a second"
+    n_workers = evaluator.n_workers
+    return words if n_workers == 1 else f"{words}, {evaluator.n_busy} of {n_workers} workers busy"
+
+
 def widest(valuation: Valuation, confidence: float) -> str:
     """Return the half-width of the widest share in words, or of the widest value if there are no shares."""
     half_width = valuation.stderr * float(t_quantile(confidence, valuation.degrees_of_freedom))
@@ -129,8 +159,19 @@ def widest(valuation: Valuation, confidence: float) -> str:
 
 
 def expected(rules: tuple[Rule, ...], budget: int, progress: Progress) -> int:
-    """Return about how many evaluations a run will take in total, from its rules and its pace so far."""
-    done, counts = progress.n_evaluations, [float(budget)]
+    """Return about how many evaluations a run will take in total, from its rules and its pace so far.
+
+    Args:
+        rules: The rules that may end the run.
+        budget: Its budget.
+        progress: Its state.
+
+    Returns:
+        The smallest of what the rules and the budget allow, and no less than there are.
+
+    """
+    done = progress.n_evaluations
+    counts = [float(budget)]
     counts += [done * rule.seconds / progress.seconds for rule in rules if isinstance(rule, MaxSeconds)]
     counts += [evaluations_for(rule, progress.valuation) for rule in targets_in(rules)]
     return max(done, int(np.nanmin(counts)))

@@ -53,12 +53,26 @@ def different_entries(
     """Yield the entries of two arrays that differ by more than `rounding`, relative to the largest, and `slack`.
 
     With `by_output` the last axis has an entry for each output, and each is compared with the largest of its own.
+
+    Args:
+        name: The name of the field.
+        stated: What the result states.
+        derived: What was computed again.
+        names: The names of the groups, for fields with an entry for each.
+        by_output: Whether the last axis has an entry for each output.
+        rounding: The largest difference that is allowed, relative to the largest entry.
+        slack: The largest difference that is allowed in any case: a number, or an array like the field.
+
+    Yields:
+        Five differences at the most, and then how many there are.
+
     """
     if stated is None or derived is None or np.shape(stated) != np.shape(derived):
         if stated is not derived:
             yield Difference(f"shape of {name}", np.shape(stated), np.shape(derived))
         return
-    a, b = np.asarray(stated), np.asarray(derived)
+    a = np.asarray(stated)
+    b = np.asarray(derived)
     same = (a == b) | ((a != a) & (b != b))
     finite = np.isfinite(a) & np.isfinite(b)
     if rounding:

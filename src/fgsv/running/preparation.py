@@ -112,8 +112,25 @@ def task_of(
     budget: int | None,
     may_stop_early: bool,
 ) -> Task:
-    """Return the task of a run; without a budget, it has the default one, or what the method needs."""
-    game, known = access.game, access.evaluator.known
+    """Return the task of a run; without a budget, it has the default one, or what the method needs.
+
+    Args:
+        access: The game.
+        partition: The groups.
+        method: The method that was asked for.
+        semivalue: Its name, or an object.
+        budget: Evaluations; None if none was given.
+        may_stop_early: Whether a rule may end the run before its budget.
+
+    Returns:
+        The task, with a budget.
+
+    Raises:
+        ValueError, TypeError: The budget is not a whole number, or there is no such semivalue.
+
+    """
+    game = access.game
+    known = access.evaluator.known
     task = Task(
         n_players=game.n_players,
         partition=partition,
@@ -142,8 +159,29 @@ def settings_of(
     stop: Rule | Sequence[Rule] | None = None,
     cost: Callable[[Ints], ArrayLike] | None = None,
 ) -> RunSettings:
-    """Return the settings of a run, checked; raise an error if its budget is too small for its method."""
-    game, evaluator = access.game, access.evaluator
+    """Return the settings of a run, checked; raise an error if its budget is too small for its method.
+
+    Args:
+        access: The game, and what it is evaluated with.
+        task: The task of the run.
+        method: The method that serves it.
+        seed: As in `fgsv.value`.
+        max_seconds: As in `fgsv.value`.
+        stderr: As in `fgsv.value`.
+        precision: As in `fgsv.value`.
+        confidence: As in `fgsv.value`.
+        stop: As in `fgsv.value`.
+        cost: As in `fgsv.value`.
+
+    Returns:
+        The settings, which with a ledger repeat the run.
+
+    Raises:
+        ValueError, TypeError: A setting is wrong, or the budget too small.
+
+    """
+    game = access.game
+    evaluator = access.evaluator
     assert task.budget is not None
     check_precision(precision)
     settings = RunSettings(
@@ -191,8 +229,19 @@ def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, 
 
 
 def problem_of(access: GameAccess, task: Task, settings: RunSettings) -> Problem:
-    """Return the problem that a method works on; folds of test rows are differences in it."""
-    game, known = access.game, access.known
+    """Return the problem that a method works on; folds of test rows are differences in it.
+
+    Args:
+        access: The game.
+        task: The task of the run.
+        settings: Its settings.
+
+    Returns:
+        What a method is started with.
+
+    """
+    game = access.game
+    known = access.known
 
     def differences(values: Floats) -> Floats:
         return as_differences(values, game.n_folds, game.weights)

@@ -11,15 +11,16 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.start import Start
 from fgsv.files import encode
 from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import DEFAULT, Enumeration, Method, Task, as_method, for_task
-from fgsv.methods.enumeration import MOST_PLAYERS
+from fgsv.methods.enumeration import MOST_PLAYERS, check_adds_up, stated_values
 from fgsv.methods.steady import Steady
+from fgsv.partition import Partition
 from fgsv.running.ahead import Ahead
 from fgsv.running.bar import is_shown, watched
-from fgsv.running.closed_form import by_closed_form
 from fgsv.running.preparation import (
     access_to,
     is_open,
@@ -36,7 +37,7 @@ from fgsv.running.training_seeds import Repeats, with_seed_noise
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.signals import held_interrupts
 from fgsv.types import Ints
-from fgsv.valuation import INTERRUPTED, End, Reason, Valuation
+from fgsv.valuation import INTERRUPTED, End, Estimate, Reason, Valuation
 
 BATCH_OF_EXACT = 2**11
 """Coalitions that `exact` evaluates together by default: with so few players, more of them fit into memory."""
@@ -300,7 +301,24 @@ def exact(
     Costs 2^n evaluations, for at most 24 players. With more players, a game that states its Shapley values, as
     `shapley` (n numbers, as the games of `fgsv.games` do), is valued by them: they are checked against U(N) - U(0),
     at the cost of two evaluations. For the usual Group Shapley Value, where each group is one player, call it on
-    `fgsv.grouped(game, groups)`. The arguments are those of `value`.
+    `fgsv.grouped(game, groups)`.
+
+    Args:
+        game: As in `fgsv.value`.
+        groups: As in `fgsv.value`.
+        semivalue: As in `fgsv.value`.
+        n_jobs: As in `fgsv.value`.
+        ledger: As in `fgsv.value`.
+        on_error: As in `fgsv.value`.
+        timeout: As in `fgsv.value`.
+        progress: As in `fgsv.value`.
+
+    Returns:
+        The valuation, whose `exact` is True.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong, or there are more than 24 players and no stated values.
+        GameError: An evaluation failed, and `on_error` is "raise".
 
     Examples:
         >>> import fgsv
@@ -313,7 +331,7 @@ def exact(
     if n > MOST_PLAYERS and as_semivalue(semivalue, n) == SHAPLEY and getattr(game, "shapley", None) is not None:
         access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
         with opened:
-            return by_closed_form(game, access, partition)
+            return _as_stated(game, access, partition)
     return value(
         game,
         groups,
@@ -326,4 +344,23 @@ def exact(
         on_error=on_error,
         timeout=timeout,
         progress=progress,
+    )
+
+
+def _as_stated(game: Any, access: GameAccess, partition: Partition) -> Valuation:
+    """Return the valuation by the Shapley values that a game states, checked against U(N) - U(0)."""
+    values = stated_values(game, access.game.n_players, "game")
+    assert values is not None
+    ends = access.ends()
+    total = ends[1] - ends[0]
+    if values.shape[1] != len(total):
+        raise ValueError(f"game.shapley has {values.shape[1]} outputs, but the game has {len(total)}")
+    check_adds_up(values, total, "game")
+    return Valuation.of(
+        Estimate(values, exact=True, efficient=True, method="closed form"),
+        partition,
+        game=access.game,
+        ends=ends,
+        n_evaluations=2,
+        end=End(Reason.EXHAUSTED, "the game states its Shapley values"),
     )

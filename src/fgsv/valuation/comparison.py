@@ -23,16 +23,30 @@ def compare(
 ) -> pd.DataFrame:
     """Return the shares of two valuations by group, their difference, and whether it is more than noise.
 
-    >>> import fgsv
-    >>> runs = [fgsv.exact(fgsv.games.Airport([1, 2, last]), ["a", "b", "c"]) for last in (3, 4)]
-    >>> compare(*runs)["clear"].tolist()
-    [True, True, True]
+    The two runs are assumed independent: with the same seed and game, or if one started from the other, the intervals
+    are too wide.
 
-    Columns: group, share_a, share_b, difference, difference_low, difference_high, clear, status. The two runs
-    are assumed independent: with the same seed and game, or if one started from the other, the intervals are too
-    wide. Those with the `same_test_rows`, in the same folds, share most of the error of these. A group in only one
-    of them is listed with the other share missing, as one that joined or left, was renamed, or was split or merged
-    ("regrouped"; `status`, otherwise "both"); `clear` is None there, and where an error is unknown.
+    Args:
+        first: The earlier valuation, of one output.
+        second: The later one.
+        confidence: Confidence level of the intervals of differences.
+        same_test_rows: Whether both were tested on the same rows, in the same folds, and so share most of the error
+            of these.
+
+    Returns:
+        A table of group, share_a, share_b, difference, difference_low, difference_high, clear and status. A group in
+        only one of them is listed with the other share missing, as one that joined or left, was renamed, or was split
+        or merged ("regrouped"; `status`, otherwise "both"); `clear` is None there, and where an error is unknown.
+
+    Raises:
+        ValueError, TypeError: One of the two has several outputs or no shares, or they have no group in common.
+
+    Examples:
+        >>> import fgsv
+        >>> runs = [fgsv.exact(fgsv.games.Airport([1, 2, last]), ["a", "b", "c"]) for last in (3, 4)]
+        >>> compare(*runs)["clear"].tolist()
+        [True, True, True]
+
     """
     for each in (first, second):
         check_valuation(each)

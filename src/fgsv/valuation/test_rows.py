@@ -12,7 +12,6 @@ from scipy.special import chdtri
 
 from fgsv.partition import Partition
 from fgsv.types import Floats
-from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.magnitude import unit_of
 
 MOST_BUNDLES = 32
@@ -22,12 +21,22 @@ BY_CHANCE = 0.95
 
 
 def as_differences(values: Floats, n_folds: int, weights: Sequence[float] | None = None) -> Floats:
-    """Return (..., q + n_folds) outputs with the folds as differences from the score on all test rows.
+    """Return outputs with the folds as differences from the score on all test rows.
 
-    >>> as_differences(np.array([[5.0, 4.0, 7.0]]), 2).tolist()
-    [[5.0, -1.0, 2.0]]
-    >>> as_differences(np.zeros((0, 3)), 2).shape
-    (0, 3)
+    Args:
+        values: (..., q + n_folds) outputs, those of the folds last: fold by fold.
+        n_folds: How many outputs are folds.
+        weights: (q,) weights of the sum that the folds are of. Default: each of the outputs has its own.
+
+    Returns:
+        (..., q + n_folds): the outputs, and the differences.
+
+    Examples:
+        >>> as_differences(np.array([[5.0, 4.0, 7.0]]), 2).tolist()
+        [[5.0, -1.0, 2.0]]
+        >>> as_differences(np.zeros((0, 3)), 2).shape
+        (0, 3)
+
     """
     if not n_folds:
         return values
@@ -61,9 +70,17 @@ class TestRows:
 
     @classmethod
     def of(cls, players: Floats, deviations: NDArray[np.floating] | None, ends: Floats, n_outputs: int) -> TestRows:
-        """Return the error from (n, F) values of the folds, their (R, n, F) deviations and their (2, F) ends.
+        """Return the error from values of the folds, as differences from those on all test rows, fold by fold.
 
-        Values and ends are differences from those on all test rows, fold by fold, `n_outputs` of each.
+        Args:
+            players: (n, F) values of the players without each fold.
+            deviations: (R, n, F) deviations of these; None if unknown.
+            ends: (2, F) U(0) and U(N) without each fold.
+            n_outputs: How many of the F outputs each fold has.
+
+        Returns:
+            The error of the test rows.
+
         """
         total = _about_their_mean((ends[1] - ends[0]).reshape(-1, n_outputs))
         by_fold = np.moveaxis(players.reshape(len(players), -1, n_outputs), 1, 0)
@@ -112,10 +129,6 @@ class TestRows:
             return np.zeros(())
         by_chance = chdtri(self.freedom, 1 - BY_CHANCE) / self.freedom
         return np.asarray(by_chance * (_sums(self.sampled, partition) ** 2).sum(axis=0))
-
-    def half_width_of_total(self, confidence: float = 0.95) -> Floats:
-        """Return (p,): the half-width of U(N) - U(0)."""
-        return np.asarray(t_quantile(confidence, self.freedom) * np.sqrt((self.total**2).sum(axis=0)))
 
 
 def _sums(rows: NDArray[np.floating], partition: Partition | None) -> Floats:

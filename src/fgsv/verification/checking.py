@@ -77,7 +77,8 @@ def verify_data(
     """
     check_result(result)
     table = open_again(result.source, data, test, ledger)
-    source, again = result.source, table.source
+    source = result.source
+    again = table.source
     stated = ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game")
     found = [Difference(name, getattr(source, name), getattr(again, name)) for name in stated]
     if different := [each for each in found if each.stated != each.derived]:
@@ -115,8 +116,10 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     here = table.rows.features.assign(**{target: table.rows.target})
     for name in here.columns:
         file.column(str(name), "a column of the table")
-    contents, withdrawn = contents_of(here), contents_of(file.frame[list(here.columns)])
-    there, gone = set(contents), set(withdrawn)
+    contents = contents_of(here)
+    withdrawn = contents_of(file.frame[list(here.columns)])
+    there = set(contents)
+    gone = set(withdrawn)
     missing = sum(content not in there for content in withdrawn)
     if missing:
         raise TableError(
@@ -130,7 +133,21 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
 
 
 def open_again(source: Source | None, data: Any, test: Any = None, ledger: str | Path | None = None) -> Dataset:
-    """Open data as the data of a result was opened; `ledger` has taken over what its run started from."""
+    """Open data as the data of a result was opened; `ledger` has taken over what its run started from.
+
+    Args:
+        source: Where the data of the result came from.
+        data: The data, as `fgsv.open_table` or `fgsv.open_text` takes it.
+        test: Test rows, if the run had its own file of them.
+        ledger: The ledger of the run.
+
+    Returns:
+        The opened data.
+
+    Raises:
+        ValueError: The result does not say how its data was opened, or the test rows are missing.
+
+    """
     if source is None or source.opened_with is None:
         raise ValueError(
             "this result does not say how its data was opened (it was not made from a table by name): "

@@ -35,8 +35,19 @@ def largest_moves(influence: Floats, values: Floats, low: float, high: float) ->
     `influence` is (m, K), `values` are the m stated ones; the true ones are between `low` and `high`. So a record can
     have moved a group's value by its influence times the farther of the two. The worst come first.
 
-    >>> largest_moves(np.array([[0.5], [-1.0], [0.1]]), np.array([0.5, 0.8, 0.0]), 0.0, 1.0).round(2).tolist()
-    [0.8, 1.05, 1.15]
+    Args:
+        influence: (m, K): how much each record moves the value of each group.
+        values: (m,): what the records state.
+        low: The smallest possible value.
+        high: The largest possible value.
+
+    Returns:
+        (m,) moves, increasing.
+
+    Examples:
+        >>> largest_moves(np.array([[0.5], [-1.0], [0.1]]), np.array([0.5, 0.8, 0.0]), 0.0, 1.0).round(2).tolist()
+        [0.8, 1.05, 1.15]
+
     """
     reach = np.abs(influence) * np.maximum(values - low, high - values)[:, None]
     return np.cumsum(np.sort(reach, axis=0)[::-1], axis=0).max(axis=1)
@@ -46,8 +57,18 @@ def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> 
     """Say how far forged fractions could have moved a share, from the (N, q) values of all records.
 
     What is learned and the law of the draws are held fixed, and U(0) and U(N) are true: they are always checked.
+
+    Args:
+        result: The result.
+        values: (N, q): the values of its records, U(0) and U(N) first.
+        influence: (N - 2, K): how much each of the others moves each group; None if the method does not say.
+
+    Returns:
+        One sentence.
+
     """
-    valuation, source = result.valuation, result.source
+    valuation = result.valuation
+    source = result.source
     values = values[:, : values.shape[1] - (0 if valuation.settings is None else valuation.settings.n_folds)]
     unbounded = "there is no bound on how far forged records could move a share"
     within = None if source is None else range_of(source.metric)

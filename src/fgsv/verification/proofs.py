@@ -37,8 +37,19 @@ def picks(root: str, random: str, n_picked: int, n_records: int) -> list[int]:
     The others are distinct, each as likely as any. Block j is SHA-256(SHA-256(root, random), j). It holds four 64-bit
     numbers; those beyond the largest multiple of the number of records are skipped.
 
-    >>> picks("00" * 32, "six dice: 4 2 6 1 1 5", 3, 1000)
-    [0, 1, 791, 91, 170]
+    Args:
+        root: The root over the records, in hexadecimal.
+        random: The verifier's string.
+        n_picked: How many records to pick besides U(0) and U(N).
+        n_records: How many records there are.
+
+    Returns:
+        The numbers, 0 and 1 first.
+
+    Examples:
+        >>> picks("00" * 32, "six dice: 4 2 6 1 1 5", 3, 1000)
+        [0, 1, 791, 91, 170]
+
     """
     others = n_records - 2
     if n_picked >= others:
@@ -109,7 +120,8 @@ class Proof:
 
     @classmethod
     def _from_dict(cls, document: Mapping[str, Any]) -> Proof:
-        values, laws = document["values"], document["laws"]
+        values = document["values"]
+        laws = document["laws"]
         return cls(
             str(document["commitment"]),
             str(document["root"]),

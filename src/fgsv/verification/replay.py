@@ -18,7 +18,7 @@ from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.methods.steady import Steady
 from fgsv.running.run import with_estimator
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.valuation import Reason, RunSettings, Valuation
 
 
@@ -46,6 +46,10 @@ class Records:
         """(N, q), in the same order."""
         return np.concatenate(self._values)
 
+    def masks(self, n_players: int) -> Masks:
+        """Return (N, n) the coalitions."""
+        return coalitions_of(n_players, self._rows).masks()
+
     def row(self, number: int) -> bytes:
         """Return a coalition, packed."""
         return self._rows[number]
@@ -61,7 +65,17 @@ class Records:
 
 
 def leaf(number: int, row: bytes, values: Floats) -> bytes:
-    """Return the leaf of one record."""
+    """Return the leaf of one record.
+
+    Args:
+        number: The record's number in draw order.
+        row: Its coalition, packed.
+        values: (q,): its values.
+
+    Returns:
+        The bytes that the tree hashes.
+
+    """
     floats = np.asarray(values, dtype="<f8").tobytes()
     return number.to_bytes(8, "big") + len(row).to_bytes(4, "big") + row + floats
 
@@ -80,7 +94,21 @@ class Repeated:
 
 
 def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | None = None) -> Repeated:
-    """Repeat the run that a valuation states, with open access; `own` has the user's objects that it needs."""
+    """Repeat the run that a valuation states, with open access; `own` has the user's objects that it needs.
+
+    Args:
+        access: The game, open: of a ledger, of a proof, or the real one.
+        valuation: What the run states.
+        own: The user's own objects by argument, for those that `settings.needs` names.
+
+    Returns:
+        The valuation of the repeated run, and what its records can move.
+
+    Raises:
+        NotRecorded: It draws what was not recorded.
+        OtherLaw: A recorded law does not follow from the values.
+
+    """
     settings = valuation.settings
     assert settings is not None
     given = dict(own or {})
@@ -113,7 +141,17 @@ def has_targets(valuation: Valuation) -> bool:
 
 
 def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
-    """Return an evaluator of a recorded game that only looks values up."""
+    """Return an evaluator of a recorded game that only looks values up.
+
+    Args:
+        ledger: The open ledger.
+        game: The recorded game.
+        settings: The settings of the run.
+
+    Returns:
+        The evaluator, not open yet.
+
+    """
     game = replace(game, weights=settings.weights, n_folds=settings.n_folds)
     start = known_of_run(ledger, game, settings.start)
     return Evaluator(game, ledger=ledger, start=start, **_evaluated_as(settings))
@@ -129,6 +167,17 @@ def from_values(
     """Return an evaluator whose game answers with these (N, q) values in turn, and then with an error.
 
     A run draws by recorded `laws`, as far as these differ from its own by rounding alone.
+
+    Args:
+        values: (N, q): the values in draw order.
+        n_players: Players of the game.
+        outputs: Names of the outputs, if it has any.
+        settings: The settings of the run.
+        laws: The recorded laws of its draws, by round.
+
+    Returns:
+        The evaluator, not open yet.
+
     """
     left = iter(values)
 

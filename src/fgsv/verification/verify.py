@@ -12,13 +12,12 @@ import numpy as np
 import fgsv
 from fgsv.ledger import Ledger, NotRecorded
 from fgsv.ledger.forgetting import has_forgotten
-from fgsv.methods import Method
+from fgsv.methods import Enumeration, Method
 from fgsv.methods.method import OtherLaw
 from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, Valuation, check_valuation
-from fgsv.valuation.file import to_document
-from fgsv.verification.recorded_results import compare_with_record, longer_runs
+from fgsv.valuation.file import statement, to_document
 from fgsv.verification.replay import from_ledger, has_targets, recorded_game, repeat, was_regrouped
 
 RECOMPUTED = {
@@ -66,6 +65,24 @@ def verify(
     must those that it has no record of, if this processor repeats the bits of the player values. An empty list means
     that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your own
     method, semivalue, stopping rule or proxy needs that object again.
+
+    Args:
+        valuation: What a run states.
+        ledger: The ledger of the run, which is only read.
+        method: Your own method, if the run used one.
+        semivalue: Your own semivalue, likewise.
+        stop: Your own stopping rules, likewise.
+        proxy: The proxy, likewise.
+        document: The saved file as JSON. Default: the file of the valuation alone.
+
+    Returns:
+        What differs; empty if nothing does.
+
+    Raises:
+        ValueError: The valuation has no settings, needs an object of yours, or was made by a version that draws
+            other coalitions.
+        LedgerError: The ledger cannot be read, or is of another game.
+
     """
     check_valuation(valuation)
     settings = valuation.settings
@@ -97,7 +114,8 @@ def verify(
         of_groups = ("partition.names", "partition.owners")
         on_trust += [name for name in of_groups if altered.pop(name, None) is not None]
     found += [Difference(name, said, "different in the ledger") for name, said in altered.items()]
-    found.on_trust, found.notes = tuple(on_trust), tuple(notes)
+    found.on_trust = tuple(on_trust)
+    found.notes = tuple(notes)
     return found
 
 
@@ -142,10 +160,21 @@ def _end_is_free(stated: Valuation) -> bool:
 
 
 def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[str] = ()) -> Iterator[Difference]:
-    """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding."""
+    """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding.
+
+    Args:
+        stated: What the result states.
+        derived: What was recomputed.
+        to_the_bit: Fields of a file that may not differ even by rounding.
+
+    Yields:
+        What differs.
+
+    """
     slack = _slack(derived)
     for name, field in RECOMPUTED.items():
-        ours, theirs = getattr(stated, name), getattr(derived, name)
+        ours = getattr(stated, name)
+        theirs = getattr(derived, name)
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             by_output = stated.outputs is not None and name in BY_OUTPUT
             allowed = {} if field in to_the_bit else {"rounding": ROUNDING, "slack": slack.get(name, 0.0)}
@@ -159,7 +188,8 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
 
 def _different_test_rows(stated: Valuation, derived: Valuation, to_the_bit: bool) -> Iterator[Difference]:
     """Yield the entries in which the errors of the test rows differ."""
-    ours, theirs = stated.test_rows, derived.test_rows
+    ours = stated.test_rows
+    theirs = derived.test_rows
     if ours is None or theirs is None:
         if ours is not theirs:
             yield Difference("test_rows", *("unknown" if each is None else "known" for each in (ours, theirs)))
@@ -187,3 +217,50 @@ def _slack(derived: Valuation) -> dict[str, Any]:
     return {
         name: LEARNED * np.nan_to_num(np.asarray(error, dtype=float), posinf=0.0) for name, error in errors.items()
     }
+
+
+def compare_with_record(
+    document: Mapping[str, Any], recorded: list[dict[str, str]]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields that were altered, with what they say now, and the fields that have no record.
+
+    A run may have several results (other groupings, a payout): the most similar record counts. Records of another
+    game do not count: a ledger that took over evaluations of this game has no record of its results.
+    """
+    own = statement(document)
+    game = own.get("settings.fingerprint")
+    recorded = [each for each in recorded if each.get("settings.fingerprint", game) == game]
+    if not recorded:
+        return {}, sorted(own)
+    best = max(recorded, key=lambda each: sum(own.get(name) == digest for name, digest in each.items()))
+    fields = sorted(set(own) | set(best))
+    altered = {name: _shown(document, name) for name in fields if name in best and own.get(name) != best[name]}
+    return altered, [name for name in fields if name not in best]
+
+
+def _shown(document: Mapping[str, Any], name: str) -> str:
+    section, _, entry = name.partition(".")
+    place = document.get(section, {}) if entry else document
+    key = entry or section
+    if key not in place:
+        return "nothing: it was removed"
+    text = repr(place[key])
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def longer_runs(ledger: Ledger, valuation: Valuation) -> list[str]:
+    """Return a note if the ledger records a run that went further than the one a valuation states."""
+    settings = valuation.settings
+    assert settings is not None
+    most = max(
+        (
+            run.n_evaluations or 0
+            for run in ledger.runs()
+            if all(run.settings.get(name) == getattr(settings, name) for name in ("fingerprint", "seed"))
+            and run.settings.get("method") in (settings.method, Enumeration.name)
+        ),
+        default=0,
+    )
+    if most <= valuation.n_evaluations:
+        return []
+    return [f"the ledger also records a run of this game and seed that went on to {most} evaluations"]

@@ -12,12 +12,13 @@ import numpy as np
 from fgsv.coalitions import Coalitions
 from fgsv.methods.enumeration import enumerated, numbered
 from fgsv.methods.gp.choice import choose
-from fgsv.methods.gp.fitting import BLOCK, fitted, prior_kernel
+from fgsv.methods.gp.fits import NO_FOLD, Fits
+from fgsv.methods.gp.fitting import fitted, prior_kernel
 from fgsv.methods.gp.kernel import Kernel
-from fgsv.methods.gp.proxy import Proxy, regressed
+from fgsv.methods.gp.proxy import Proxy
 from fgsv.methods.gp.sampler import Sampler
 from fgsv.methods.gp.schedule import CHOSEN, EXPLORE, round_end, stage
-from fgsv.methods.gp.smoother import Smoother, evenly, precision
+from fgsv.methods.gp.smoother import Smoother
 from fgsv.methods.gp.trend import Saturating, saturating, trust
 from fgsv.methods.gp.values import Evaluations, Values, parts_of, stated, unbiased
 from fgsv.methods.method import Draws, OtherLaw, Problem
@@ -34,13 +35,8 @@ ENDS_FIRST = 20
 """Up to so many players, coalitions of one player and of all but one come first."""
 ENDS_AFTER = 16
 """With `unbiased`, they come after so many evaluations: what is drawn before leaves no values without draws."""
-FITS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16_384)
-"""Counts of evaluations at which parameters are fitted; an estimate uses the last ones."""
-FRESH = 64
-"""Up to so many evaluations a fit begins at the prior, later at the parameters before."""
 FOLDED = 256
 """With `unbiased`: up to so many evaluations parameters are fitted in four folds, then in two."""
-NO_FOLD = -1
 SAME = 1e-3
 """Parameters, logarithms mostly, that differ by less than this may differ by rounding on another processor."""
 
@@ -80,8 +76,7 @@ class GPEstimator:
         self._drawn = np.zeros(len(masks), dtype=bool)
         self._expected = np.zeros(n + 1)
         self._sampler.take(masks[~masks[:, n:].any(axis=1), :n])
-        self._kernels: dict[tuple[int, int], tuple[Kernel, Floats]] = {}
-        """Kernel and coefficients of the proxy, by the evaluations that they are fitted to and the fold left out."""
+        self._fits = Fits(self._target, masks.shape[1], self.n_known, method.parameters)
         self._first = self._singles() if n <= ENDS_FIRST and not method.unbiased else masks[:0, :n]
         self._estimated: Estimate | None = None
 
@@ -150,17 +145,17 @@ class GPEstimator:
 
     def _kernel_of_draws(self, recorded: Mapping[str, Any] | None) -> Kernel:
         """Return the kernel that decides the next draws; the recorded one, if it differs by rounding alone."""
-        at = _fits_until(self.needs)[-1]
-        if self._method.parameters is not None or (not at and not self.n_known):
+        if (
+            self._method.parameters is not None or not self.needs
+        ):  # fitted elsewhere; or not yet: ends may be under way
             return prior_kernel(self._target, self._masks.shape[1])
-        kernel, beta = self._fit(self.needs)
+        fit = self._fits.of(self._data, self.needs)
         if recorded is not None:
             theta = np.asarray(recorded["parameters"], dtype=float)
-            if theta.shape != kernel.theta.shape or not np.allclose(theta, kernel.theta, rtol=0, atol=SAME):
+            if theta.shape != fit.kernel.theta.shape or not np.allclose(theta, fit.kernel.theta, rtol=0, atol=SAME):
                 raise OtherLaw("the recorded parameters are not those that the recorded utilities lead to")
-            kernel = Kernel(self._target, theta)
-            self._kernels[at, NO_FOLD] = kernel, beta
-        return kernel
+            fit = self._fits.replaced(self.needs, replace(fit, kernel=Kernel(self._target, theta)))
+        return fit.kernel
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in the values of a round."""
@@ -192,41 +187,12 @@ class GPEstimator:
         """(m, q): utilities so far, first those of the ends and those that were known."""
         return self._ends if self._known is None else np.concatenate([self._ends, self._known])
 
-    def _fit(self, n_evaluations: int, fold: int = NO_FOLD, folds: Ints | None = None) -> tuple[Kernel, Floats]:
-        """Return the kernel, and the (p, q) coefficients of the proxy, as the first so many evaluations have them.
-
-        Those of a fold are left out.
-        """
-        counts = _fits_until(n_evaluations)
-        at = counts[-1]
-        if (at, fold) not in self._kernels:
-            kernel = prior_kernel(self._target, self._masks.shape[1])
-            if at > FRESH:
-                kernel, _ = self._fit(counts[-2], fold, folds)
-            rows = np.arange(self.n_known + at if at or self.n_known else 0)
-            if folds is not None:
-                rows = rows[folds[rows] != fold]
-            self._kernels[at, fold] = self._fitted(kernel, rows)
-        return self._kernels[at, fold]
-
-    def _fitted(self, kernel: Kernel, rows: Ints) -> tuple[Kernel, Floats]:
-        """Return kernel and coefficients of the proxy, fitted to these rows from the parameters of a kernel."""
-        masks, values, features = self._masks[rows], self._above_line()[rows], self._features[rows]
-        beta = np.zeros((features.shape[1], values.shape[1]))
-        if not len(rows):
-            return kernel, beta
-        if features.shape[1]:
-            some = evenly(len(rows), BLOCK)
-            of_game = values[some, self._stated]
-            beta[:, self._stated] = regressed(features[some], of_game, precision(kernel, masks[some]))
-        if self._method.parameters is not None:
-            return prior_kernel(self._target, self._masks.shape[1], self._method.parameters), beta
-        return fitted(kernel, masks, (values - features @ beta)[:, self._stated]), beta
-
-    def _above_line(self) -> Floats:
-        """Return (m, q): utilities less the straight line in the size between U(0) and U(N)."""
+    @property
+    def _data(self) -> Evaluations:
+        """What is known, less the straight line in the size between U(0) and U(N)."""
         empty, whole = self._ends
-        return self._values - empty - (whole - empty) * (self._masks.sum(axis=1) / self._target.n)[:, None]
+        above = self._values - empty - (whole - empty) * (self._masks.sum(axis=1) / self._target.n)[:, None]
+        return Evaluations(self._masks, above, self._features, self._drawn, self._expected, self._stated)
 
     # --- what is stated
 
@@ -244,8 +210,7 @@ class GPEstimator:
         evaluated.take(self._masks[present, :n])
         if evaluated.is_done:
             return enumerated(numbered(self._masks[present, :n], self._values[present]), target.semivalue)
-        data = Evaluations(self._masks, self._above_line(), self._drawn, self._expected, self._stated)
-        found, level, beta = (self._unbiased if self._method.unbiased else self._predicted)(evaluated, data)
+        found, level, beta = (self._unbiased if self._method.unbiased else self._predicted)(evaluated, self._data)
         line = self._ends[0] + np.arange(n + 1)[:, None] / n * (self._ends[1] - self._ends[0])
         values = found.values + level + target.of_sizes(line)
         if efficient:
@@ -261,12 +226,11 @@ class GPEstimator:
 
     def _predicted(self, evaluated: Sampler, data: Evaluations) -> tuple[Values, Floats, Floats]:
         """Return V of what lies above line and proxy, the values of the proxy (n, q), and its coefficients."""
-        kernel, beta = self._fit(self.n_evaluations)
-        above = replace(data, values=data.values - self._features @ beta)
+        fit = self._fits.of(data, self.n_evaluations)
         rng = np.random.default_rng([self._seed, len(self._masks), 2])
-        found = stated(kernel, evaluated, above, rng)
+        found = stated(fit.kernel, evaluated, replace(data, values=fit.rest(data)), rng)
         if self._proxy.n_features:
-            return found, self._proxy.values(len(self._masks)) @ beta, beta
+            return found, self._proxy.values(len(self._masks)) @ fit.beta, fit.beta
         moved, trusted = np.zeros_like(found.values), np.zeros(found.values.shape[1])
         for output, trend in self._saturating().items():
             rise = self._ends[1, output] - self._ends[0, output]
@@ -274,14 +238,11 @@ class GPEstimator:
             refitted = fitted(prior_kernel(self._target), self._masks, rest)
             beside = Smoother.of(refitted, self._masks, rest).prediction[:, 0] + trend.player_values()
             moved[:, output] = beside - rise / self._target.n - found.values[:, output]
-            trusted[output] = trust(refitted, rest[:, 0], kernel, data.values[:, output], self._masks)
+            trusted[output] = trust(refitted, rest[:, 0], fit.kernel, data.values[:, output], self._masks)
         by_trend = np.sqrt(trusted) * moved[None]  # an error that the process knows nothing of
         deviations = np.concatenate([found.deviations, by_trend]) if moved.any() else found.deviations
-        return (
-            replace(found, values=found.values + trusted * moved, deviations=deviations),
-            np.zeros_like(moved),
-            beta,
-        )
+        values = found.values + trusted * moved
+        return replace(found, values=values, deviations=deviations), np.zeros_like(moved), fit.beta
 
     def _saturating(self) -> dict[int, Saturating]:
         """Return a trend for each output that may have one."""
@@ -298,23 +259,18 @@ class GPEstimator:
         used = data.drawn & (unknown > 0)
         count = 1 if self._method.parameters is not None else 4 if self.n_evaluations <= FOLDED else 2
         folds = np.where(used, np.cumsum(used) % count, NO_FOLD)
-        fits = [self._fit(self.n_evaluations, fold, folds) for fold in range(count)]
-        values = [data.values - self._features @ beta for _, beta in fits]
-        found = unbiased([kernel for kernel, _ in fits], values, folds, evaluated, data)
-        beta = np.tensordot(parts_of(folds, count), np.stack([beta for _, beta in fits]), 1)
+        fits = [self._fits.of(data, self.n_evaluations, fold, folds) for fold in range(count)]
+        found = unbiased([fit.kernel for fit in fits], [fit.rest(data) for fit in fits], folds, evaluated, data)
+        beta = np.tensordot(parts_of(folds, count), np.stack([fit.beta for fit in fits]), 1)
         return found, self._proxy.values(len(self._masks)) @ beta, beta
 
     def influence(self, partition: Partition) -> Floats | None:
         """Return (m, K): how much each draw moves each group's value, all else fixed; None with several outputs."""
         if self._values[:, self._stated].shape[1] > 1:
             return None
-        kernel, _ = self._fit(self.n_evaluations)
-        influences = Smoother.of(kernel, self._masks, self._above_line()).influences
+        kernel = self._fits.of(self._data, self.n_evaluations).kernel
+        influences = Smoother.of(kernel, self._masks, self._data.values).influences
         return partition.sums(influences[self.n_known + 2 :].T).T
-
-
-def _fits_until(n_evaluations: int) -> list[int]:
-    return [0, *(each for each in FITS if each <= n_evaluations)]
 
 
 def _packed(masks: Masks) -> list[str]:

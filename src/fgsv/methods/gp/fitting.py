@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +20,8 @@ BLOCKS = 8
 """Blocks, at the most, over which parameters are averaged."""
 STEPS, STEPS_CAUTIOUS = 20, 12
 """Of the search; and while evaluations are fewer than twice the parameters, where more would follow chance."""
+FARTHEST = 3.0
+"""Standard deviations of the prior that common parameters of several games may move."""
 
 PRIOR_MEAN = (0.0, 0.7, -1.0, 0.0, -6.0, 0.0)
 PRIOR_DEVIATION = (2.0, 0.7, 3.0, 0.5, 2.0, 1.0)
@@ -65,6 +68,30 @@ def fitted(kernel: Kernel, masks: Masks, values: Floats) -> Kernel:
         data = (kernel.target, masks[rows], standard[rows])
         found.append(minimize(cost, kernel.theta, data, "L-BFGS-B", True, bounds=bounds, options=options).x)
     return Kernel(kernel.target, np.mean(found, axis=0))
+
+
+def fitted_together(runs: Sequence[tuple[Masks, Floats]]) -> tuple[float, ...]:
+    """Return how far common parameters move from the prior's means if they are fitted to several games at once.
+
+    It is what `GP(parameters=...)` takes. A run has (m, n) coalitions, the empty and the full one first, and their
+    (m,) utilities, of which the straight line between U(0) and U(N) is left out.
+    """
+    deviations = prior(1)[1][:COMMON]
+    games = []
+    for masks, values in runs:
+        above = values - values[0] - (values[1] - values[0]) * masks.mean(axis=1)
+        if above.std() > 1e-9 * np.abs(values).max():
+            games.append((Target(masks.shape[1]), masks, ((above - above.mean()) / above.std())[:, None]))
+
+    def together(moved: Floats) -> tuple[float, Floats]:
+        off = moved / deviations
+        fits = [cost(prior_kernel(game[0], moved=moved).theta, *game) for game in games]
+        gradient = sum(slope[:COMMON] for _, slope in fits) - (len(fits) - 1) * off / deviations
+        return sum(fit for fit, _ in fits) - (len(fits) - 1) * 0.5 * float(off @ off), gradient
+
+    bounds = np.outer(deviations, (-FARTHEST, FARTHEST))
+    found = minimize(together, np.zeros(COMMON), jac=True, bounds=bounds, options={"maxiter": STEPS})
+    return tuple(found.x.tolist())
 
 
 def cost(theta: Floats, target: Target, masks: Masks, values: Floats) -> tuple[float, Floats]:

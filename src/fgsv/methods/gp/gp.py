@@ -79,9 +79,7 @@ class GP:
         if self.learn is not None:
             return self
         seconds = np.inf if task.seconds is None else task.seconds
-        is_few = task.n_players <= (
-            FEW_PLAYERS if task.n_known else 0
-        )  # what is known is learned from, if that is quick
+        is_few = task.n_known > 0 and task.n_players <= FEW_PLAYERS  # to learn from what is known is quick
         is_asked = self.proxy is not None or self.parameters is not None
         if is_asked or is_few or (task.n_players <= MOST_PLAYERS and seconds >= QUICK):
             return replace(self, learn=KERNEL)

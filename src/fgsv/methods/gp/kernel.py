@@ -16,10 +16,12 @@ Notation of this room (n players, m evaluations; S and T are coalitions of s and
     V        the value that is stated: (1 - a) P + a C, with a = max(0, 1 - BASIS / m): predictions while f
              interpolates every evaluation, corrected ones in the limit. With `unbiased` C at once, and parameters out
              of fold
+    Sigma    posterior covariance of the values: the error of P, once residuals have corrected its scale
 
-`kernel.py` has the covariance, `fitting.py` its parameters, `smoother.py` P, rho and h, `sampler.py` what is drawn,
-`choice.py` what is chosen and the posterior covariance of the values, `values.py` V and its error, and
-`estimator.py` the order of it all. `many.py` is the limit of many players or very quick games.
+`kernel.py` has the covariance, `fitting.py` and `fits.py` its parameters, `smoother.py` P, rho and h, `sampler.py`
+what is drawn, `choice.py` what is chosen and the posterior covariance of the values, `values.py` V and its error, and
+`estimator.py` the order of it all. `linear.py`, with `rows.py`, `regression.py` and `means.py`, is the limit of many
+players or very quick games.
 """
 
 from __future__ import annotations

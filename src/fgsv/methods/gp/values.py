@@ -25,6 +25,8 @@ class Evaluations:
     """(m, n), or more columns where coalitions have players who have left."""
     values: Floats
     """(m, q): utilities, less a trend whose values are known."""
+    features: Floats
+    """(m, p): a proxy's, less the same."""
     drawn: Masks
     """(m,): by a law; the others were chosen, or known before."""
     expected: Floats

@@ -13,6 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SECTIONS = {
     "Data": "target* text* group* regroup unit unit_size* max_players shared_units group_missing target_missing "
     "ignore encoding",
+    "Answers": "fee* sample* seed_from* stratum drop duplicates least",
     "Test rows": "test* test_by test_fraction split_seed* monte_carlo_only also_slice output_by prompt",
     "Model and score": "model* training task metric* also_metric empty training_seeds refit_preprocessing reference",
     "Precision": "pilot* budget* precision* max_time* confidence seed*",
@@ -27,9 +28,28 @@ with a star."""
 OTHERS = "Options"
 MANY = 20
 """A command with fewer options has one section, and shows all of them."""
+VALUES = {
+    "COLUMN": "target text unit test_by output_by prompt registered stratum",
+    "COLUMNS": "group regroup ignore also_slice",
+    "NAME": "group_missing encoding",
+    "NAMES": "metric also_metric",
+    "NAME=VALUE": "training",
+    "WORD": "target_missing",
+    "MODEL": "model",
+    "FILE": "reference",
+    "FOLDER": "out",
+    "ROWS": "unit_size",
+    "N": "max_players",
+    "NUMBERS": "empty parts",
+    "FRACTION": "fraction test_fraction precision",
+    "DURATION": "max_time",
+    "AMOUNT": "amount payout fee floor cap",
+    "CODE": "currency",
+}
+"""What help calls the value of an option."""
 WORDS = {"int": "NUMBER", "float": "NUMBER", "str": "TEXT", "path": "FILE", "Path": "FILE"}
-"""What help calls a value whose option does not name it, by its type."""
-SHOWS_ALL = "fgsv.cli.sections.shows_all"
+"""What it calls other values, by their types."""
+SHOWS_ALL = "fgsv.cli.help_texts.shows_all"
 
 
 def in_sections(parameters: Iterable[Any], *, in_short: bool = False) -> dict[str, list[Any]]:
