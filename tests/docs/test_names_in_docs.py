@@ -45,6 +45,8 @@ OF_OTHERS |= {
     "--no-deps",
     "--wheel-dir",
     "--resources",
+    "--estimator",
+    "--attacks",
 }
 """Options of the benchmarks, the one that every program has, and those of pip and `dask worker`."""
 
