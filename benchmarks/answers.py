@@ -182,4 +182,5 @@ def main() -> None:
     for what in ("of_players", "of_publishers"):
         shown = frame.pivot(index=["players", "evaluations"], columns="rule", values=what)[list(RULES)]
         print(f"\nmean absolute error of shares {what.replace('_', ' ')}, in points")
-        print((100 * shown).round(2).to_string())
+        ratio = shown["fgsv"] / shown.drop(columns="fgsv").min(axis=1)
+        print((100 * shown).round(2).assign(**{"fgsv / best": ratio.round(2)}).to_string())

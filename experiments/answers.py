@@ -138,6 +138,7 @@ def trained(library: dict[str, list[str]], sizes: Sizes, seed: int) -> HF:
         num_hidden_layers=sizes.layers,
         num_attention_heads=sizes.heads,
         max_position_embeddings=256,
+        tie_word_embeddings=True,  # what is read is easily said again
         bos_token_id=0,
         eos_token_id=None,
     )

@@ -6,7 +6,7 @@ import torch
 from utilities.tiny_language import gpt2, llama, tokenizer
 
 from fgsv.answers import HF, Answer, Passage, game_of, value
-from fgsv.answers.local import Tree
+from fgsv.answers.local import tree_of
 
 pytestmark = pytest.mark.torch
 
@@ -48,7 +48,7 @@ def test_a_prompt_that_goes_on_like_an_answer_keeps_its_own():
 def test_a_tree_has_every_prompt_once_and_its_tokens_in_order():
     prompts = sorted(set(map(tuple, prompts_of(np.random.default_rng(2), 40))))
     read, above = {}, []
-    for edges in Tree.of(prompts).levels:
+    for edges in tree_of(prompts):
         texts = [(() if parent is None else above[parent]) + ids for parent, ids, _ in edges]
         read |= {row: text for text, (_, _, row) in zip(texts, edges, strict=True) if row is not None}
         above = [text for text, (_, _, row) in zip(texts, edges, strict=True) if row is None]
@@ -58,7 +58,12 @@ def test_a_tree_has_every_prompt_once_and_its_tokens_in_order():
 def test_a_tree_is_used_where_it_saves_tokens(monkeypatch):
     scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
     used = []
-    monkeypatch.setattr(scorer, "_along", lambda tree, answer: used.append(tree.n_tokens) or np.zeros(tree.n_prompts))
+
+    def along(levels, n_prompts, answer):
+        used.append((len(levels), sum(len(ids) for edges in levels for _, ids, _ in edges)))
+        return np.zeros(n_prompts)
+
+    monkeypatch.setattr(scorer, "_along", along)
     pieces = [[k] * 20 for k in range(10, 16)]
     masks = [[code >> k & 1 for k in range(6)] for code in range(64)]
     everything = [
@@ -66,9 +71,10 @@ def test_a_tree_is_used_where_it_saves_tokens(monkeypatch):
         for mask in masks
     ]
     scorer.logprob(everything, [5, 6])
-    assert used == [1 + 63 * 20 + 64]
     scorer.logprob([[0, *piece, 9] for piece in pieces], [5, 6])
-    assert len(used) == 1
+    assert used == [(7, 1 + 63 * 20 + 64), (1, 6 * 22)]
+    prompts = [(1, 2), (1, 3, 4), (1, 3, 5), (1, 6)]  # one ends between others that go on
+    assert tree_of(prompts)[1] == [(0, (3,), None), (0, (2,), 0), (0, (6,), 3)]
 
 
 ANSWER = Answer(

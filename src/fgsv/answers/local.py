@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, takewhile
 from typing import Any
@@ -62,9 +61,6 @@ class HF:
         self.most_tokens = int(getattr(config, "max_position_embeddings", None) or 2**31)
         kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
         self._keeps_all = kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
-        taken = inspect.signature(self.model.forward).parameters
-        if not {"position_ids", "logits_to_keep", "past_key_values"} <= taken.keys():
-            raise ValueError(f"{type(self.model).__name__} takes no position_ids, logits_to_keep and past_key_values")
 
     @cached_property
     def frame(self) -> Mapping[str, str]:
@@ -80,24 +76,24 @@ class HF:
         """Return (m,) the log-likelihood of the answer after each prompt."""
         given = [tuple(prompt) for prompt in prompts]
         different = sorted(set(given))
-        tree = Tree.of(different)
-        n_tokens, of_answers = sum(map(len, different)), len(answer) * len(different)
-        saves = n_tokens + of_answers >= WORTH_A_TREE * (tree.n_tokens + of_answers)
-        fits = tree.most_nodes * len(max(different, key=len)) <= CACHED_TOKENS[self.device.type]
-        if (saves and fits and self._keeps_all) if self.tree is None else self.tree:
-            found = self._along(tree, list(answer))
-        else:
-            found = np.empty(len(different))
+        levels = tree_of(different)
+        of_answers = len(answer) * len(different)
+        on_edges = sum(len(ids) for edges in levels for _, ids, _ in edges)
+        saves = sum(map(len, different)) + of_answers >= WORTH_A_TREE * (on_edges + of_answers)
+        most_kept = max(sum(row is None for _, _, row in edges) for edges in levels) * max(map(len, different))
+        fits = self._keeps_all and most_kept <= CACHED_TOKENS[self.device.type]
+        if not (saves and fits if self.tree is None else self.tree):
             rows = sorted(range(len(different)), key=lambda row: -len(different[row]))
-            self._score(found, [(None, different[row], row) for row in rows], list(answer), None)
+            levels = [[(None, different[row], row) for row in rows]]
+        found = self._along(levels, len(different), list(answer))
         places = {prompt: place for place, prompt in enumerate(different)}
         return found[[places[prompt] for prompt in given]]
 
-    def _along(self, tree: Tree, answer: list[int]) -> Floats:
-        """Return the log-likelihoods along a tree, level by level."""
-        found = np.empty(tree.n_prompts)
+    def _along(self, levels: list[list[Edge]], n_prompts: int, answer: list[int]) -> Floats:
+        """Return the log-likelihoods along a tree, level by level; one of a single level is no more than batches."""
+        found = np.empty(n_prompts)
         before: Cached | None = None
-        for edges in tree.levels:
+        for edges in levels:
             self._score(found, [edge for edge in edges if edge[2] is not None], answer, before)
             inner = [edge for edge in edges if edge[2] is None]
             before = self._run(inner, before, 1)[1] if inner else None
@@ -159,31 +155,18 @@ class Cached:
     """(rows, tokens)"""
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
-    """Different prompts by their common beginnings. The last token of a prompt is always its own.
+def tree_of(prompts: Sequence[tuple[int, ...]]) -> list[list[Edge]]:
+    """Return sorted prompts by their common beginnings, level by level. The last token of a prompt is always its own.
 
-    >>> Tree.of([(1, 2, 3), (1, 2, 4, 5), (1, 6)]).levels
+    >>> tree_of([(1, 2, 3), (1, 2, 4, 5), (1, 6)])
     [[(None, (1,), None)], [(0, (2,), None), (0, (6,), 2)], [(0, (3,), 0), (0, (4, 5), 1)]]
     """
+    levels: list[list[Edge]] = []
 
-    levels: list[list[Edge]] = field(default_factory=list)
-    n_prompts: int = 0
-
-    @classmethod
-    def of(cls, prompts: Sequence[tuple[int, ...]]) -> Tree:
-        """Return the tree of sorted prompts."""
-        tree = cls(n_prompts=len(prompts))
-        tree._grow(prompts, range(len(prompts)), 0, None, 0)
-        return tree
-
-    def _grow(
-        self, prompts: Sequence[tuple[int, ...]], rows: Sequence[int], begin: int, parent: int | None, level: int
-    ) -> None:
+    def grow(rows: Sequence[int], begin: int, parent: int | None, level: int) -> None:
         """Add what prompts have from a place on, which they have in common up to there."""
-        if level == len(self.levels):
-            self.levels.append([])
-        edges = self.levels[level]
+        if level == len(levels):
+            levels.append([])
         ends = [row for row in rows if len(prompts[row]) == begin + 1]
         others = [row for row in rows if len(prompts[row]) > begin + 1]
         for _, together in groupby(others, lambda row: prompts[row][begin]):
@@ -194,16 +177,9 @@ class Tree:
                 first, last = prompts[some[0]], prompts[some[-1]]  # what these share, sorted ones between them share
                 same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
                 end = min(same, len(first) - 1)
-                edges.append((parent, first[begin:end], None))
-                self._grow(prompts, some, end, sum(row is None for _, _, row in edges) - 1, level + 1)
-        edges += [(parent, prompts[row][begin:], row) for row in ends]
+                levels[level].append((parent, first[begin:end], None))
+                grow(some, end, sum(row is None for _, _, row in levels[level]) - 1, level + 1)
+        levels[level].extend((parent, prompts[row][begin:], row) for row in ends)
 
-    @property
-    def n_tokens(self) -> int:
-        """Tokens on all edges."""
-        return sum(len(ids) for edges in self.levels for _, ids, _ in edges)
-
-    @property
-    def most_nodes(self) -> int:
-        """The most beginnings on a level whose caches are kept."""
-        return max(sum(row is None for _, _, row in edges) for edges in self.levels)
+    grow(range(len(prompts)), 0, None, 0)
+    return levels

@@ -63,8 +63,6 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
         (Decimal('0.002'), ("line 2: it lacks 'passages', 'query', 'text'",))
 
     """
-    if on_error not in ON_ERROR:
-        raise ValueError(f"on_error must be 'raise' or 'drop', got {on_error!r:.100}")
     found: list[Answer] = []
     bad: list[str] = []
     ids: dict[str, int] = {}
@@ -85,6 +83,8 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
 
 def finished(path: str | Path, found: list[Answer], bad: list[str], on_error: str) -> Reading:
     """Return what was read, or raise an error that names the bad parts."""
+    if on_error not in ON_ERROR:
+        raise ValueError(f"on_error must be 'raise' or 'drop', got {on_error!r:.100}")
     if bad and on_error == "raise":
         more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise AnswerError(

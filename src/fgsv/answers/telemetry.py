@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fgsv.answers.answer import Answer, Passage
-from fgsv.answers.reading import ON_ERROR, Reading, finished
+from fgsv.answers.reading import Reading, finished
 from fgsv.checks import check_type
 from fgsv.payout.money import Money
 
@@ -60,8 +60,6 @@ def read_sessions(
         ('s/1', ('courier.example',), 'courier:1')
 
     """
-    if on_error not in ON_ERROR:
-        raise ValueError(f"on_error must be 'raise' or 'drop', got {on_error!r:.100}")
     find = texts if callable(texts) else partial(_in_folder, Path(texts))
     found: list[Answer] = []
     bad: list[str] = []
