@@ -21,7 +21,7 @@ import fgsv
 from benchmarks.answers import FACTS, Coverage
 from experiments.repeats import run_all
 from fgsv.answers.month import Month, Royalties, estimated
-from fgsv.answers.royalties import AT_PRIOR
+from fgsv.answers.paying import AT_PRIOR
 from fgsv.methods.gp.fitting import fitted_together
 from fgsv.types import Floats, Masks
 from fgsv.valuation import t_quantile

@@ -187,14 +187,11 @@ class Plan:
     def foresee(self, limits: Limits, payable: float | None = None, offer: Offer | None = None) -> Plan:
         """Return the plan with what a run with these limits will not reach, and what would.
 
-        With shares known only to within more than `payable`, payments are refused. `offer(target, most)` says how to
-        reach a half-width otherwise in less than `most` seconds; it is asked if this run takes long, or does not get
-        there.
-
         Args:
             limits: When the run ends.
             payable: The largest half-width with which shares are paid. Default: nothing is paid.
-            offer: Says how a half-width is reached sooner. Default: there is no other way.
+            offer: From a half-width and seconds to how it is reached sooner, in words; it is asked if this run takes
+                long, or does not get there. Default: there is no other way.
 
         Returns:
             The plan, with `foreseen`.
@@ -547,9 +544,7 @@ def value_with_plan(
 ) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
     """Value a game, and report plan and progress to a watcher; an interrupt returns the valuation so far.
 
-    The pilot is the first part of the run itself, so the plan costs nothing. `shown_as` converts the
-    raw valuation to the one displayed; `payable` and `offer` are those of `Plan.foresee`. Returns the raw valuation
-    and the history of the displayed one.
+    The pilot is the first part of the run itself, so the plan costs nothing.
 
     Args:
         access: The game, open.

@@ -10,7 +10,7 @@ import pytest
 
 import fgsv
 from fgsv.answers import Answer, Passage, game_of, royalties
-from fgsv.answers.royalties import worthwhile
+from fgsv.answers.paying import worthwhile
 from fgsv.game import GameError
 from fgsv.report import render
 from fgsv.results import Result

@@ -4,14 +4,6 @@ import json
 
 import pytest
 from cli_cases import COLUMNS, providers
-from shortened import shorten_audits
-
-
-@pytest.fixture(autouse=True, scope="module")
-def short_audits():
-    with pytest.MonkeyPatch.context() as patch:
-        shorten_audits(patch)
-        yield
 
 
 @pytest.fixture
@@ -101,6 +93,6 @@ def audited(tmp_path, learning):
         "--parts",
         "2",
         "--audit-budget",
-        1000,
+        1200,
     ]
     return ["value", path, *COLUMNS, "--model", learning.model, *options]

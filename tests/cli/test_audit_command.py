@@ -45,11 +45,11 @@ def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_pat
     monkeypatch.setattr(batch, "ask", lambda game, sets: asked.append(len(sets)) or ask(game, sets))
     columns = ["--group", "provider", "--target", "y", "--ignore", "site" if unit else "site,patient", *unit]
     command = ["value", tmp_path / "t.csv", "--audit", *columns, "--test-by", "fold", "--budget", 400, "--json"]
-    code, text, notes = fgsv_command(*command, "--audit-budget", 2300)
+    code, text, notes = fgsv_command(*command, "--audit-budget", 3000)
     assert code == 0, notes
     document = json.loads(text)
     beside = document["n_evaluations"] + 2 * len(document["without"]["scores"])
-    assert document["audit"]["n_evaluations"] == sum(asked) - beside <= 2300
+    assert document["audit"]["n_evaluations"] == sum(asked) - beside <= 3000
     assert document["audit"]["spent"]["what copying earns"] > 200
     remedies = next(table for table in document["audit"]["tables"] if table["title"] == "What copying earns")
     by_share = sorted(document["groupings"]["provider"], key=lambda row: -row["share"])
@@ -61,7 +61,7 @@ def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_pat
 def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, tmp_path, monkeypatch):
     monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     code, _, notes = fgsv_command("value", train, "--audit", *COLUMNS, "--audit-budget", 1000)
-    assert (code, "4 groups needs at least 1830" in notes, "raise --audit-budget" in notes) == (2, True, True), notes
+    assert (code, "4 groups needs at least 2342" in notes, "raise --audit-budget" in notes) == (2, True, True), notes
     code, _, notes = fgsv_command("value", train, "--audit", *COLUMNS, "--parts", "two")
     assert (code, "'--parts': must be like 2,3,5" in notes) == (2, True), notes
     providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)

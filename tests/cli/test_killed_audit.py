@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from cli_cases import undated
@@ -14,15 +13,7 @@ from fgsv.results import Result
 
 pytestmark = pytest.mark.slow
 
-COMMAND = """
-import sys, pytest
-sys.path.insert(0, sys.argv[1])
-from fgsv.cli import main
-from shortened import shorten, shorten_audits
-shorten(pytest.MonkeyPatch())
-shorten_audits(pytest.MonkeyPatch())
-main(sys.argv[2:])
-"""
+COMMAND = "import sys; from fgsv.cli import main; main(sys.argv[1:])"
 
 
 def recorded(ledger):
@@ -38,9 +29,7 @@ def test_an_audit_that_is_killed_resumes(fgsv_command, audited, learning, tmp_pa
     ledger, out = tmp_path / "run.db", tmp_path / "o"
     command = [str(word) for word in [*audited, "--ledger", ledger, "--out", out]]
     learning.order(sleep=0.003)
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(Path(__file__).parents[1]), *command], stdout=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([sys.executable, "-c", COMMAND, *command], stdout=subprocess.DEVNULL)
     limit, at_shells = time.monotonic() + 120, None
     while True:
         runs, evaluations = recorded(ledger)

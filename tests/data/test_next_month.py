@@ -55,6 +55,14 @@ def test_a_month_starts_though_the_providers_of_test_rows_have_left(tmp_path):
     pd.testing.assert_frame_equal(*kept)  # the third month finds them, too
 
 
+def test_a_run_of_texts_says_at_once_that_the_next_month_needs_its_test_texts():
+    texts = pd.DataFrame({"text": [f"word{k} of many words" for k in range(40)], "by": ["x", "y"] * 20})
+    drawn = fgsv.open_text(texts, group="by")
+    given = fgsv.open_text(texts, group="by", test=pd.DataFrame({"text": ["another text"], "by": ["x"]}))
+    assert any("the next month needs the same test texts" in note for note in drawn.source.notes)
+    assert not any("next month" in note for note in given.source.notes)
+
+
 def test_the_test_rows_of_a_provider_are_forgotten_with_it(tmp_path):
     march, ledger = tmp_path / "march.csv", tmp_path / "march.db"
     table().to_csv(march, index=False)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from shortened import shorten, shorten_audits
 
 from fgsv.cli import command_line as cli
 
@@ -69,9 +68,6 @@ def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table().to_csv("train.csv", index=False)
     names = {"__name__": "__main__"}
-    if ">>>" not in page.read_text(encoding="utf-8"):  # else what it prints is compared
-        shorten(monkeypatch)
-    shorten_audits(monkeypatch)
     for language, code in blocks(page):
         if language == "python" and code.startswith(">>>"):
             test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)

@@ -20,6 +20,9 @@ TARGET = re.compile(r"`make ([\w-]+)`")
 NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
 OF_OTHERS = {
+    "--attacks",
+    "--pooled",
+    "--months",
     "--games",
     "--old",
     "--rows",
@@ -42,6 +45,8 @@ OF_OTHERS |= {
     "--no-deps",
     "--wheel-dir",
     "--resources",
+    "--estimator",
+    "--attacks",
 }
 """Options of the benchmarks, the one that every program has, and those of pip and `dask worker`."""
 

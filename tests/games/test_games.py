@@ -9,10 +9,12 @@ import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.game import grouped, with_precedence
 from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
+from fgsv.testing import check_game
 
 
 @pytest.mark.parametrize("game", GAMES.values(), ids=GAMES.keys())
 def test_closed_form_is_the_enumerated_value(game):
+    check_game(game, n_jobs=1)
     np.testing.assert_allclose(fgsv.exact(game).values, game.shapley, atol=1e-11)
 
 

@@ -103,16 +103,7 @@ def test_the_table_has_a_row_for_each_group(result):
     assert "a" in repr(result)
 
 
-def test_the_test_error_is_that_of_a_bootstrap(random_game):
-    result = fgsv.exact(random_game(6, q=40), [0, 0, 1, 1, 1, 2])
-    rng = np.random.default_rng(0)
-    resampled = [result.values[:, rng.integers(0, 40, size=40)].mean(axis=1) for _ in range(4000)]
-    np.testing.assert_allclose(result.test_error(), np.std(resampled, axis=0), rtol=0.06)
-    with pytest.raises(ValueError, match="per_test_point=True"):
-        fgsv.exact(random_game(3), [0, 1, 1]).test_error()
-
-
-def test_the_mean_over_test_points_has_both_errors(random_game):
+def test_a_sum_of_outputs_is_that_of_their_values(random_game):
     groups = np.arange(12) % 3
     points = fgsv.value(random_game(12, q=5), groups, budget=500)
     mean = points.combined()
@@ -120,10 +111,6 @@ def test_the_mean_over_test_points_has_both_errors(random_game):
     alone = fgsv.value(lambda masks: random_game(12, q=5)(masks).mean(axis=1), groups, budget=500, learn="sizes")
     assert mean.total == pytest.approx(alone.total)
     assert mean.player_values.sum() == pytest.approx(mean.total)
-    table = points.test_table()
-    assert list(table.columns) == ["group", "value", "monte_carlo_error", "test_error"]
-    np.testing.assert_array_equal(table["monte_carlo_error"], mean.stderr)
-    np.testing.assert_array_equal(table["test_error"], points.test_error())
     total = points.combined([1, 0, 0, 0, -1])
     np.testing.assert_allclose(total.values, points.values[:, 0] - points.values[:, 4])
     np.testing.assert_allclose(points.combined([0, 1, 0, 0, 0]).stderr, points.stderr[:, 1], rtol=1e-5)

@@ -23,7 +23,7 @@ from fgsv.valuation.display import Section
 from fgsv.words import counted, level, now, percent, some
 
 if TYPE_CHECKING:
-    from fgsv.answers.royalties import Valued
+    from fgsv.answers.paying import Valued
 
 RULES = {"share": "share its value equally", "first": "leave its value to the one who registered it first"}
 

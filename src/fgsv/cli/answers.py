@@ -12,7 +12,7 @@ from fgsv.cli.options import Function, Json, command
 from fgsv.cli.printing import results_only
 from fgsv.cli.values import finish
 
-ROYALTIES = Function("answers/royalties.py:royalties")
+ROYALTIES = Function("answers/paying.py:royalties")
 READ = Function("answers/reading.py:read_answers", only="fee", optional="fee")
 VALUE = Function("answers/valuing.py:value", only="duplicates least")
 

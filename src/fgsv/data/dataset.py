@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from fgsv.checks import check_type
 from fgsv.data.facts import equal_rows
 from fgsv.data.pieces import FEW_PLAYERS, in_units
+from fgsv.data.players import TrainingRows
 from fgsv.data.source import Source
 from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from fgsv.audit.copies import Copies
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Dataset(ABC):
     """Data as a game of its rows or units: `fgsv.value(data.game, data.partition)` values it.
 
-    A kind of data is a frozen dataclass with these fields and methods; nothing outside its module asks which it is.
+    A kind of data has these fields and methods; nothing outside its module asks which it is.
     """
 
     noun: ClassVar[str]
@@ -35,10 +37,11 @@ class Dataset(ABC):
     by_folder: bool = False
     """Whether rows are in the order of the providers' folders, which does not say who had a row first."""
     game: Any
-    rows: Any
+    rows: TrainingRows
     """Training rows, their units and groupings, and test rows."""
     source: Source
     warnings: tuple[str, ...] = ()
+    """What looks wrong with the data: features, test rows, or names of providers."""
     also: tuple[str, ...] = ()
     """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
@@ -77,6 +80,7 @@ class Dataset(ABC):
         main = next(iter(self.groupings))
         of_main = replace(self.rows, groupings={main: partition}, paid=(main,))
         rows = in_units(of_main, None, FEW_PLAYERS, seed=self.source.split_seed or 0)
+        assert rows.pieces is not None
         return rows.pieces.size, self.game_of_units(rows.units), rows.partition
 
     def classes(self) -> Any:

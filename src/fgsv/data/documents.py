@@ -25,6 +25,7 @@ SHOWN = 60
 """Characters of a document that a report shows."""
 EVERYTHING = "all"
 """The domain of all test texts, where no column tells domains apart."""
+NEXT_MONTH = "the next month needs the same test texts: hold them out into a file of their own before"
 
 TestText = str | tuple[str, str]
 
@@ -116,7 +117,12 @@ def prepare_texts(
         groupings=players.groupings,
         tests=_tests(tested, text, output_by, prompt),
         test_groups={name: tested.frame[name].to_numpy(object) for name in roles.group if name in tested.frame},
-        notes=(*dict.fromkeys([*table.notes, *tested.notes]), f"tested on {choice.note}", *players.notes),
+        notes=(
+            *dict.fromkeys([*table.notes, *tested.notes]),
+            f"tested on {choice.note}",
+            *([] if test is not None else [NEXT_MONTH]),
+            *players.notes,
+        ),
         registered=players.registered,
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),

@@ -44,14 +44,8 @@ class Table(Dataset):
     """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
 
     noun: ClassVar[str] = "row"
-    game: Any
     rows: LabelledRows
     inputs: Inputs
-    source: Source
-    warnings: tuple[str, ...] = ()
-    """Features that look like ids or predict the target almost alone, test rows that are also training rows, numbers
-    of test rows that chance does not explain, and names of providers that look alike."""
-    also: tuple[str, ...] = ()
 
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training rows that a mask selects."""
@@ -269,8 +263,9 @@ def open_table(
         features=fitted.columns.used,
         opened_with=given if named else None,
     )
-    made = Table(game, rows, inputs, source, _warnings(rows, fitted), tuple(scores.also))
-    return replace(made, warnings=(*made.warnings, *made.equal_rows()[1]))
+    warnings = _warnings(rows, fitted)
+    made = Table(game=game, rows=rows, inputs=inputs, source=source, also=tuple(scores.also))
+    return replace(made, warnings=(*warnings, *made.equal_rows()[1]))
 
 
 def _with_folds(inputs: Inputs, rows: LabelledRows, monte_carlo_only: bool) -> tuple[Any, Inputs, list[str]]:

@@ -45,13 +45,9 @@ class Texts(Dataset):
 
     noun: ClassVar[str] = "document"
     least_gain: ClassVar[float] = LEAST_OF_TEXT
-    game: Any
     rows: Documents
-    source: Source
     build: Callable[..., Any]
     """From the documents of players to the game of these players, with the same model and (unless given) `tests`."""
-    warnings: tuple[str, ...] = ()
-    by_folder: bool = False
 
     @property
     def twin(self) -> Any:
@@ -212,7 +208,7 @@ def open_text(
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
     )
     warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.partition.names))
-    made = Texts(game, rows, source, build, warnings, rows.by_folder)
+    made = Texts(game=game, rows=rows, source=source, build=build, by_folder=rows.by_folder)
     return replace(made, warnings=(*warnings, *made.equal_rows()[1]))
 
 

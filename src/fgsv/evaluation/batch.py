@@ -102,7 +102,8 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
 
 def where(coalitions: Coalitions) -> str:
     """Say which coalition a failure is about, or with which its batch begins."""
-    first, m = describe(coalitions, 0), len(coalitions)
+    first = describe(coalitions, 0)
+    m = len(coalitions)
     return f", for {first}" if m == 1 else f", in a batch of {m} that begins with {first}"
 
 

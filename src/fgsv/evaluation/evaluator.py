@@ -132,15 +132,13 @@ class Evaluator:
         """Return what a run has spent that began then: U(0) and U(N), evaluated earlier and once, are part of it."""
         return self._ends[1] + (self.meter - before)
 
-    def beside(self, game: Game, n_jobs: int | None = None) -> Evaluator:
-        """Return an evaluator of another game, with the same ledger and its own workers, by default as many."""
-        n_jobs = n_jobs or self._n_jobs
-        timeout = self.timeout if n_jobs == self._n_jobs else None
+    def beside(self, game: Game) -> Evaluator:
+        """Return an evaluator of another game, with the same ledger and as many workers of its own."""
         return Evaluator(
             game,
-            n_jobs=n_jobs,
+            n_jobs=self._n_jobs,
             on_error=self.on_error,
-            timeout=timeout,
+            timeout=self.timeout,
             ledger=self._ledger,
             watch=self._watch,
             deadline=self._deadline,
@@ -217,7 +215,8 @@ class Evaluator:
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
-        pending, before = self.submit(coalitions), self._n_evaluated
+        pending = self.submit(coalitions)
+        before = self._n_evaluated
         try:
             return pending.result()
         except BaseException:

@@ -44,7 +44,8 @@ class LedgerLookup:
     """Finds batches in a ledger, or on their way to it: row by row if rows are independent."""
 
     def __init__(self, ledger: Ledger, game: Game, *, retries: bool) -> None:
-        self._ledger, self._game = ledger, game
+        self._ledger = ledger
+        self._game = game
         self.number = ledger.game(game)
         """The game's number in the ledger."""
         widths = (batch.outcome.values.shape[1] for batch in ledger.batches(self.number))
@@ -153,7 +154,8 @@ def _first_and_last(ledger: Ledger, number: int) -> list[Batch]:
     first = last = None
     for batch in ledger.batches(number):
         if not batch.outcome.failures and batch.run is not None:
-            first, last = first or batch, batch
+            first = first or batch
+            last = batch
     return [batch for batch in dict.fromkeys((first, last)) if batch is not None]
 
 

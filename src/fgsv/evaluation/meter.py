@@ -96,7 +96,8 @@ class FailureCounter:
                 "fgsv.Game(..., outputs=(...))"
             )
         if self._n_outputs is None:
-            self._n_outputs, self._assumed = width or 1, width == 0
+            self._n_outputs = width or 1
+            self._assumed = width == 0
         if not outcome.failures:
             return outcome.values
         assert self._counted_as is not None

@@ -93,7 +93,8 @@ class Cluster(Here):
         """Take how many workers there will be, if that is known, and the resources that each call asks for."""
         self.expected = max(0, expected or 0)
         self._asked = asked
-        self._found, self._looked = 0, -LOOK_EVERY
+        self._found = 0
+        self._looked = -LOOK_EVERY
         self._calls: set[Any] = set()
 
     @property
@@ -131,7 +132,8 @@ class DaskPool(Cluster):
     """A Dask cluster. Its scheduler gives a call whose worker has died to another one, three times by default."""
 
     def __init__(self, backend: Any, expected: int | None) -> None:
-        self._client, self._options = backend.client, backend.submit_kwargs
+        self._client = backend.client
+        self._options = backend.submit_kwargs
         super().__init__(expected, {"threads": 1} | self._options.get("resources", {}))
 
     def _resources(self) -> list[dict[str, float]]:

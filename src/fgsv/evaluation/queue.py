@@ -49,7 +49,10 @@ class Queue:
         advises: bool = False,
         n_outputs: int | None = None,
     ) -> None:
-        self._game, self._workers, self._recorder, self._raises = game, workers, recorder, raises
+        self._game = game
+        self._workers = workers
+        self._recorder = recorder
+        self._raises = raises
         self._advises = advises
         """Whether to warn if workers have nothing to do because batches are large."""
         self._n_outputs = n_outputs or game.width
@@ -202,12 +205,15 @@ class Queue:
             rows = [row for part in whole.parts if part.outcome is not None for row in by_row(part.outcome)]
             if len(rows) < len(whole):
                 return
-            batch, outcome = whole, replace(joined(rows), trace=whole.trace)
-            batch.outcome, batch.parts = outcome, ()
+            batch = whole
+            outcome = replace(joined(rows), trace=whole.trace)
+            batch.outcome = outcome
+            batch.parts = ()
         del self._unfinished[batch]
         self._new_records.append((batch.packed, outcome))
         self._advise(batch, outcome)
-        held, self._held = self._held, []
+        held = self._held
+        self._held = []
         for each in held:
             self._settle(*each)
 
@@ -264,7 +270,8 @@ class Queue:
 
     def error(self, batch: PackedBatch) -> GameError:
         """Return the error to raise for a failed batch; it names the coalition that caused it, if found in time."""
-        coalitions, outcome = batch.coalitions, batch.outcome
+        coalitions = batch.coalitions
+        outcome = batch.outcome
         assert outcome is not None
         start = time.monotonic()
         text, rows = next(iter(outcome.failures.items()))
@@ -272,7 +279,8 @@ class Queue:
             for row in range(len(coalitions)):
                 single = self._workers.evaluate(PackedBatch(coalitions[row : row + 1]))
                 if single.failures:
-                    coalitions, outcome = coalitions[row : row + 1], single
+                    coalitions = coalitions[row : row + 1]
+                    outcome = single
                     text, rows = next(iter(single.failures.items()))
                     break
                 if time.monotonic() - start > SEARCH_SECONDS:

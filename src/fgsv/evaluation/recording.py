@@ -66,7 +66,8 @@ class Recorder:
         if self.ledger is None:
             yield Recorded(self, settings)
             return
-        before, outer = n_asked(), self._run
+        before = n_asked()
+        outer = self._run
         number = self.ledger.begin_run(self._game, dict(settings), purpose)
         if start is not None:
             self.ledger.add_start(number, start)
@@ -177,7 +178,8 @@ def drawn_by(
         OtherLaw: No recorded law follows from the recorded utilities, and the run may not differ.
 
     """
-    own, follow = draws.law, draws.follow
+    own = draws.law
+    follow = draws.follow
     assert own is not None
     if not laws or own in laws or follow is None:
         return own, draws

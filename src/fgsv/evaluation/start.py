@@ -166,7 +166,8 @@ def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str
     if not known.owners or not partition.is_disjoint:
         return set()
     pairs = {(here[code], owner) for code, owner in zip(partition.codes.tolist(), known.owners, strict=True) if owner}
-    holders, held = Counter(new for new, _ in pairs), Counter(old for _, old in pairs)
+    holders = Counter(new for new, _ in pairs)
+    held = Counter(old for _, old in pairs)
     whole = {old for new, old in pairs if holders[new] == held[old] == 1 and new not in known.providers}
     joined = {here[code] for code in partition.codes[~known.had]}
     mixed = {old for new, old in pairs if new in joined}

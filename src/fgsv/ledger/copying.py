@@ -53,8 +53,7 @@ def copy_batches(
 ) -> Iterator[tuple[bytes, str, float]]:
     """Copy the batches of some games that are new; yield the key of each batch and what `classify` says about it.
 
-    `games` and `runs` map old numbers to new ones. Batches of one run are recorded together, after all of
-    them were yielded.
+    Batches of one run are recorded together, after all of them were yielded.
 
     Args:
         source: The ledger to read.

@@ -35,11 +35,10 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
     """Return the evaluations in ledgers that apply to a game: those of its frame whose players are all in it.
 
     Players are recognised by their digests. Of several players with equal content, the first of one game is the first
-    of the other, and so on. `keys` limits the search to some batches.
+    of the other, and so on.
 
     The result does not depend on the order of the ledgers. A coalition that a run drew, but that something else asked
-    for too, counts only as a value. Raises `WrongLedger`, with the reason, if nothing in a ledger can apply, or if
-    one of them has forgotten players that another still has.
+    for too, counts only as a value.
 
     Args:
         game: The present game; it says what its players are, or has a fingerprint.
@@ -83,7 +82,8 @@ def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
     if not games:
         raise WrongLedger(f"{ledger.path} has no evaluations to start from")
     closest = min((old for _, old in games), key=lambda old: len(differences(old, game)))
-    moved, remedy = differences(closest, game), "Run without it, or undo the change"
+    moved = differences(closest, game)
+    remedy = "Run without it, or undo the change"
     before, now = (each.frame if isinstance(each.frame, Mapping) else {} for each in (closest, game))
     if before.get("preprocessing") != now.get("preprocessing"):
         remedy += "; fgsv.open_table(..., start=LEDGER) opens a table with the preprocessing of an earlier run"
@@ -186,7 +186,8 @@ class _Found:
     """Collects the known evaluations of one game."""
 
     def __init__(self, game: Game, digests: bytes | None) -> None:
-        self._game, self._digests = game, digests
+        self._game = game
+        self._digests = digests
         self._runs: dict[str, _Drawn] = {}
         self._evaluations: list[_Evaluations] = []
         self._related: list[_WithLeavers] = []
@@ -311,7 +312,8 @@ class _Found:
         rows = rows[~np.isnan(values[rows]).any(axis=1)]
         if not len(rows) or not values.shape[1]:
             return run[:0]
-        here, bits = self._packed(masks[rows], columns), np.packbits(gone[rows], axis=1)
+        here = self._packed(masks[rows], columns)
+        bits = np.packbits(gone[rows], axis=1)
         kept = _WithLeavers(here, bits, left, values[rows], run[rows])
         self._related.append(kept)
         self._check_size(here.size + bits.size)
@@ -341,7 +343,9 @@ class _Found:
             packed.append(np.packbits(masks, axis=1))
             values.append(each.values)
             run.append(renumbered[each.run])
-        bits, by_run, found = np.concatenate(packed), np.concatenate(run), np.concatenate(values)
+        bits = np.concatenate(packed)
+        by_run = np.concatenate(run)
+        found = np.concatenate(values)
         order = np.lexsort((*found.T[::-1], by_run))
         _, first = np.unique(as_keys(bits[order]), return_index=True)
         rows = order[first]
@@ -363,7 +367,8 @@ class _Found:
         renumbered = np.full(len(self._runs) + 1, NOT_DRAWN)  # its last entry is that of NOT_DRAWN
         for position, key in enumerate(self._runs):
             renumbered[position] = kept.index(key) if key in kept else NOT_DRAWN
-        n, width = self._game.n_players, (self._game.n_players + 7) // 8
+        n = self._game.n_players
+        width = (self._game.n_players + 7) // 8
         q = self._game.width or 1
         nothing = _Evaluations(np.zeros((0, width), np.uint8), np.zeros((0, q)), np.zeros(0, np.int64))
         packed, values, run = map(np.concatenate, zip(*(self._evaluations or [nothing]), strict=True))
@@ -402,7 +407,8 @@ def _providers(
     start: RecordedStart, columns: Ints, n: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
     """Return `providers`, `owners` and `lost` of `Known`, from the start of a run and where its players are now."""
-    providers, numbers = start.providers, start.provider_of_player
+    providers = start.providers
+    numbers = start.provider_of_player
     if len(numbers) != len(columns):
         return providers, (), frozenset()
     owners = [""] * n

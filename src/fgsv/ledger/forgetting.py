@@ -132,15 +132,18 @@ def _digests_of(players: Iterable[str]) -> dict[str, bytes]:
 def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[bytes]:
     """Return the digests of the players that belonged to providers in any run of a ledger."""
     wanted = {provider_digest(name): name for name in providers}
-    found, met = set(), set()
+    found = set()
+    met = set()
     with Ledger(path, read_only=True) as ledger:
         games = dict(ledger.games())
         for run in ledger.runs():
-            start, digests = ledger.start_of(run.id) or RecordedStart(), games[run.game].player_digests()
+            start = ledger.start_of(run.id) or RecordedStart()
+            digests = games[run.game].player_digests()
             mine = {place for place, name in enumerate(start.providers) if name in wanted}
             if not mine or digests is None:
                 continue
-            players, owners = each_digest(digests), start.provider_of_player
+            players = each_digest(digests)
+            owners = start.provider_of_player
             if len(owners) != len(players):
                 name = wanted[start.providers[min(mine)]]
                 raise WrongLedger(
@@ -162,7 +165,8 @@ def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[b
 def _players_of_last_run(path: str | Path) -> set[bytes]:
     """Return the digests of the players of the last run of a ledger."""
     with Ledger(path, read_only=True) as ledger:
-        runs, games = ledger.runs(), dict(ledger.games())
+        runs = ledger.runs()
+        games = dict(ledger.games())
         digests = games[latest(runs).game].player_digests() if runs else None
     if not digests:
         raise WrongLedger(f"{path} has no run of a game that says what its players are")

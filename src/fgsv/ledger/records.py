@@ -86,7 +86,8 @@ class RecordedRun:
     @property
     def columns(self) -> list[Any]:
         """What the table holds of it, after the number."""
-        settings, made_with = json.dumps(self.settings), json.dumps(self.versions)
+        settings = json.dumps(self.settings)
+        made_with = json.dumps(self.versions)
         end = None if self.end is None else json.dumps(encode(self.end))
         return [self.game, self.purpose, settings, made_with, self.started, self.ended, end, self.n_evaluations]
 
@@ -234,9 +235,11 @@ class Rows:
         keys = np.concatenate([self._keys, np.fromiter(self._new, np.int64, len(self._new))])
         places = np.concatenate([self._places, np.fromiter(self._new.values(), np.int64, len(self._new))])
         order = np.argsort(keys, kind="stable")
-        keys, places = keys[order], places[order]
+        keys = keys[order]
+        places = places[order]
         is_last = np.append(keys[1:] != keys[:-1], True)
-        self._keys, self._places = keys[is_last], places[is_last]
+        self._keys = keys[is_last]
+        self._places = places[is_last]
         self._new = {}
 
     def find(self, rows: Collection[bytes]) -> dict[int, list[tuple[bytes, int]]]:

@@ -155,7 +155,9 @@ def _write_parquet(ledger: Ledger, path: Path) -> int:
         from pyarrow.parquet import ParquetWriter
     except ImportError as error:
         raise ImportError(f"Parquet needs pyarrow: {how_to_install('parquet')}") from error
-    text, whole, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+    text = pyarrow.string()
+    whole = pyarrow.int64()
+    real = pyarrow.float64()
     kinds = {"game": text, "batch": whole, "row": whole, "size": whole, "lists": text}
     kinds |= {"players": text, "output": text, "value": real, "seconds": real, "failure": text}
     schema = pyarrow.schema(list(kinds.items()))

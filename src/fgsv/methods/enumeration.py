@@ -52,11 +52,13 @@ class Enumerator:
     needs = 0
 
     def __post_init__(self) -> None:
-        n, ends = self.problem.n_players, self.problem.ends
+        n = self.problem.n_players
+        ends = self.problem.ends
         self._chunks = everything(n)
         self._values: Floats = np.empty((2**n, ends.shape[1]))
         self._known: Masks = np.zeros(2**n, dtype=bool)
-        self._values[[0, -1]], self._known[[0, -1]] = ends, True
+        self._values[[0, -1]] = ends
+        self._known[[0, -1]] = True
         self._taken: list[Ints] = []
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
@@ -70,7 +72,8 @@ class Enumerator:
     def update(self, draws: Draws, values: Floats) -> None:
         """Keep the values."""
         numbers = _numbers(draws.coalitions)
-        self._values[numbers], self._known[numbers] = values, True
+        self._values[numbers] = values
+        self._known[numbers] = True
         self._taken.append(numbers)
 
     @property
@@ -80,7 +83,8 @@ class Enumerator:
 
     def estimate(self) -> Estimate:
         """Return the exact values or, before the last coalition is evaluated, equal shares with unknown error."""
-        n, ends = self.problem.n_players, self.problem.ends
+        n = self.problem.n_players
+        ends = self.problem.ends
         if not self.is_complete:
             return Estimate(np.repeat((ends[1:] - ends[:1]) / n, n, axis=0), method=Enumeration.name)
         return enumerated(self._values, self.problem.semivalue)

@@ -109,8 +109,11 @@ class FiniteDifferenceEstimator:
     needs = 0
 
     def __init__(self, method: FiniteDifference, problem: Problem) -> None:
-        n, q = problem.n_players, problem.ends.shape[1]
-        self._n, self._ends, self._round_size = n, problem.ends, method.round_size
+        n = problem.n_players
+        q = problem.ends.shape[1]
+        self._n = n
+        self._ends = problem.ends
+        self._round_size = method.round_size
         self._members = _groups(problem.task.partition)
         samples = [_samples(n, len(members), method.threshold) for members in self._members]
         self._group = np.repeat(np.arange(len(samples)), [len(sample.size) for sample in samples])
@@ -170,7 +173,8 @@ class FiniteDifferenceEstimator:
     def estimate(self) -> Estimate:
         """Return group values: (s0/n) [U(N) - U(0)] until a group has every sample, then Lemma 1."""
         sizes = np.array([len(members) for members in self._members])
-        n_groups, q = len(sizes), self._ends.shape[1]
+        n_groups = len(sizes)
+        q = self._ends.shape[1]
         values = sizes[:, None] / self._n * (self._ends[1] - self._ends[0])
         variance = np.zeros((n_groups, q))
         terms = self._coefficient[:, None] * self._mean
@@ -241,13 +245,17 @@ def theorem3(
         Theorem3(threshold=10, m1=99035, m2=3415, evaluations=12109592)
 
     """
-    epsilon, upsilon = positive_number("epsilon", epsilon), positive_number("upsilon", upsilon)
+    epsilon = positive_number("epsilon", epsilon)
+    upsilon = positive_number("upsilon", upsilon)
     c0 = positive_number("threshold_constant", threshold_constant)
-    c1, c2 = positive_number("m1_constant", m1_constant), positive_number("m2_constant", m2_constant)
-    n, s0 = whole_number("n", n, least=1), whole_number("s0", s0, least=1)
+    c1 = positive_number("m1_constant", m1_constant)
+    c2 = positive_number("m2_constant", m2_constant)
+    n = whole_number("n", n, least=1)
+    s0 = whole_number("s0", s0, least=1)
     if not 0 < as_number(delta) < 1 or s0 > n:
         raise ValueError(f"theorem3 needs 0 < delta < 1 and s0 <= n, got delta={delta!r:.200}, s0={s0} and n={n}")
-    a, logarithm = s0 / n, log(n / delta)
+    a = s0 / n
+    logarithm = log(n / delta)
     try:
         threshold = min(n, max(1, ceil(c0 * epsilon ** (-1 / upsilon))))
         m1 = ceil(c1 * epsilon ** (-(2 + 2 * upsilon) / upsilon) * logarithm)

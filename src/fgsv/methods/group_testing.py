@@ -73,7 +73,8 @@ class GroupTestingEstimator:
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Add a round to the sums."""
-        players, dummy = draws.plan[:, :-1], draws.plan[:, -1:]
+        players = draws.plan[:, :-1]
+        dummy = draws.plan[:, -1:]
         full = players.all(axis=1)
         gains = np.zeros((len(players), values.shape[1]))
         gains[full] = self._problem.ends[1] - self._problem.ends[0]

@@ -120,8 +120,11 @@ class RegressionEstimator:
     needs = 0
 
     def __init__(self, problem: Problem, drawn: Floats, counted: Floats, round_size: int, paired: bool) -> None:
-        self._problem, self._drawn, self._counted = problem, drawn, counted
-        self._round_size, self._paired = round_size, paired
+        self._problem = problem
+        self._drawn = drawn
+        self._counted = counted
+        self._round_size = round_size
+        self._paired = paired
         self._gram = np.zeros((problem.n_players,) * 2)
         self._moments = np.zeros_like(sampling.equal_shares(problem))
 
@@ -138,7 +141,8 @@ class RegressionEstimator:
 
     def estimate(self) -> Estimate:
         """Return the solution; if it is not unique, the one nearest to equal shares."""
-        n, equal = self._problem.n_players, sampling.equal_shares(self._problem)
+        n = self._problem.n_players
+        equal = sampling.equal_shares(self._problem)
         # With phi = equal + psi and 1^T psi = 0, psi minimises the same objective projected onto sums of zero.
         # The projected matrix is singular along 1 alone, where a multiple of 1 1^T fills it up.
         right = _centred(self._moments - self._gram @ equal)
@@ -155,7 +159,8 @@ class UnbiasedKernelSHAPEstimator:
     needs = 0
 
     def __init__(self, method: UnbiasedKernelSHAP, problem: Problem) -> None:
-        self._method, self._problem = method, problem
+        self._method = method
+        self._problem = problem
         self._weights = sampling.kernel_weights(problem.n_players)
         self._sums = np.zeros_like(sampling.equal_shares(problem))
         self._count = 0

@@ -89,7 +89,8 @@ class Known:
         """Return the row of each coalition, -1 where it is not known."""
         if not len(self):
             return np.full(len(coalitions), -1)
-        keys, wanted = as_keys(self.packed), as_keys(np.packbits(coalitions.masks(), axis=1))
+        keys = as_keys(self.packed)
+        wanted = as_keys(np.packbits(coalitions.masks(), axis=1))
         rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[rows] == wanted, rows, -1)
 

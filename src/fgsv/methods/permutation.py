@@ -85,7 +85,8 @@ class PermutationEstimator:
 
     def estimate(self) -> Estimate:
         """Return the means over all permutations, with the replicates' deviations from them."""
-        n_orders, n_replicates = self._counts.sum(), int(np.count_nonzero(self._counts))
+        n_orders = self._counts.sum()
+        n_replicates = int(np.count_nonzero(self._counts))
         if n_orders == 0:
             return Estimate(equal_shares(self._problem), efficient=True)
         values = self._sums.sum(axis=0) / n_orders

@@ -9,20 +9,10 @@ from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 
 
-def check_count(name: str, count: int, least: int = 1) -> None:
-    """Raise an error unless an option is a whole number that is large enough.
-
-    Args:
-        name: What the option is called.
-        count: Its value.
-        least: The smallest allowed value.
-
-    Raises:
-        TypeError, ValueError: It is not a whole number, or too small.
-
-    """
-    if not isinstance(count, int | np.integer) or count < least:
-        raise ValueError(f"{name} must be at least {least} and whole, got {count!r}")
+def check_count(name: str, count: int) -> None:
+    """Raise an error unless an option is a whole number from 1 on; 2.0 is none, since options stay as they are."""
+    if not isinstance(count, int | np.integer) or count < 1:
+        raise ValueError(f"{name} must be at least 1 and whole, got {count!r}")
 
 
 def check_shapley(problem: Problem, name: str) -> None:

@@ -76,7 +76,8 @@ class ComplementaryEstimator:
 
     def estimate(self) -> Estimate:
         """Return the mean over the sizes."""
-        means, seen = self._strata.means, self._strata.counts > 0
+        means = self._strata.means
+        seen = self._strata.counts > 0
         if self._skip:
             means[~(seen & seen[::-1])] = 0.0
         return Estimate(sampling.equal_shares(self._problem) + means.sum(axis=0) / self._problem.n_players)
@@ -122,14 +123,16 @@ class OneForAllEstimator:
     needs = 0
 
     def __init__(self, method: OneForAll, problem: Problem) -> None:
-        n, q = problem.n_players, problem.ends.shape[1]
+        n = problem.n_players
+        q = problem.ends.shape[1]
         self._problem = problem
         self._skip = method.unseen == "skip"
         self._round_size = method.round_size
         self._weights = np.sqrt(sampling.kernel_weights(n))
         self._weights[:1] = self._weights[-1:] = 0.0  # enumerated
         self._enumerated = False
-        self._inside, self._outside = Strata(n, q), Strata(n, q)
+        self._inside = Strata(n, q)
+        self._outside = Strata(n, q)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return sizes 1 and n - 1 whole, then random coalitions of the sizes between them."""
@@ -152,7 +155,8 @@ class OneForAllEstimator:
 
     def estimate(self) -> Estimate:
         """Return equal shares plus the mean differences."""
-        inside, outside = self._inside, self._outside
+        inside = self._inside
+        outside = self._outside
         both = (inside.counts > 0) & (outside.counts[::-1] > 0)
         differences = inside.means - outside.means[::-1]
         if self._skip:

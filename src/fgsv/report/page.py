@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import fgsv
 from fgsv.files import write_whole
@@ -178,18 +177,15 @@ def _charts(result: Result, confidence: float, panel: Panel | None) -> dict[str,
         frame["group"] = frame["group"].astype(str)
         charts["shares"] = share_chart(frame)
         if panel is not None:
-            charts["whatif"] = share_chart(_first_output(frame), name="rows")
+            if "output" in frame:  # the panel shows the first one first
+                frame = frame[frame["output"] == frame["output"].iloc[0]].drop(columns="output")
+            charts["whatif"] = share_chart(frame, name="rows")
     history = [[point.n_evaluations, point.half_width] for point in result.history if point.half_width]
     if len(history) > 1:
         charts["convergence"] = convergence_chart(history)
     if result.audit is not None and len(result.audit.attacks):
         charts["gains"] = gains_chart(records(result.audit.attacks))
     return charts
-
-
-def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the first output, the one the panel shows first."""
-    return frame[frame["output"] == frame["output"].iloc[0]].drop(columns="output") if "output" in frame else frame
 
 
 def _made(result: Result) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -116,7 +115,8 @@ def payments(payout: Payout, group: str = "provider") -> Section:
         tuple(words),
         (group, "payment", "interval", "of the amount"),
         tuple(
-            (str(name), f"{paid:,}", _interval(low, high), _percent(share)) for name, paid, low, high, share in rows
+            (str(name), f"{paid:,}", "unknown" if low.is_nan() else f"{low:,} to {high:,}", _percent(share))
+            for name, paid, low, high, share in rows
         ),
     )
 
@@ -497,10 +497,6 @@ def _listed(named: Any) -> str:
 
 def _sentence(fact: str) -> str:
     return f"{fact[0].upper()}{fact[1:]}."
-
-
-def _interval(low: Decimal, high: Decimal) -> str:
-    return "unknown" if low.is_nan() else f"{low:,} to {high:,}"
 
 
 def _percent(share: float | None) -> str:

@@ -27,7 +27,10 @@ class Ahead:
     """
 
     def __init__(self, access: GameAccess, estimator: Steady, record: Recorded, settings: RunSettings) -> None:
-        self._access, self._estimator, self._record, self._settings = access, estimator, record, settings
+        self._access = access
+        self._estimator = estimator
+        self._record = record
+        self._settings = settings
         self._ends = access.evaluator.submit_ends()
         self._left = settings.budget - self._ends.n_asked
         """Evaluations left in the budget once all rounds that are drawn are taken."""

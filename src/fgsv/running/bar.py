@@ -85,7 +85,9 @@ class Bar:
     """Shows evaluations, the widest interval, busy workers and the time left; it has no say in when a run stops."""
 
     def __init__(self, rules: tuple[Rule, ...], settings: RunSettings, evaluator: Evaluator) -> None:
-        self._rules, self._settings, self._evaluator = rules, settings, evaluator
+        self._rules = rules
+        self._settings = settings
+        self._evaluator = evaluator
         self._bar: Any = None
         self._task: Any = None
         self._before = evaluator.meter
@@ -168,7 +170,8 @@ def expected(rules: tuple[Rule, ...], budget: int, progress: Progress) -> int:
         The smallest of what the rules and the budget allow, and no less than there are.
 
     """
-    done, counts = progress.n_evaluations, [float(budget)]
+    done = progress.n_evaluations
+    counts = [float(budget)]
     counts += [done * rule.seconds / progress.seconds for rule in rules if isinstance(rule, MaxSeconds)]
     counts += [evaluations_for(rule, progress.valuation) for rule in targets_in(rules)]
     return max(done, int(np.nanmin(counts)))

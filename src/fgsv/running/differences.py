@@ -71,7 +71,8 @@ def different_entries(
         if stated is not derived:
             yield Difference(f"shape of {name}", np.shape(stated), np.shape(derived))
         return
-    a, b = np.asarray(stated), np.asarray(derived)
+    a = np.asarray(stated)
+    b = np.asarray(derived)
     same = (a == b) | ((a != a) & (b != b))
     finite = np.isfinite(a) & np.isfinite(b)
     if rounding:

@@ -129,7 +129,8 @@ def task_of(
         ValueError, TypeError: The budget is not a whole number, or there is no such semivalue.
 
     """
-    game, known = access.game, access.evaluator.known
+    game = access.game
+    known = access.evaluator.known
     task = Task(
         n_players=game.n_players,
         partition=partition,
@@ -179,7 +180,8 @@ def settings_of(
         ValueError, TypeError: A setting is wrong, or the budget too small.
 
     """
-    game, evaluator = access.game, access.evaluator
+    game = access.game
+    evaluator = access.evaluator
     assert task.budget is not None
     check_precision(precision)
     settings = RunSettings(
@@ -238,7 +240,8 @@ def problem_of(access: GameAccess, task: Task, settings: RunSettings) -> Problem
         What a method is started with.
 
     """
-    game, known = access.game, access.known
+    game = access.game
+    known = access.known
 
     def differences(values: Floats) -> Floats:
         return as_differences(values, game.n_folds, game.weights)

@@ -110,7 +110,8 @@ class Progress:
     @cached_property
     def valuation(self) -> Valuation:
         """The valuation so far."""
-        run, spent = self.run, self.spent
+        run = self.run
+        spent = self.spent
         estimate = run.estimator.estimate()
         return Valuation.of(
             estimate,
@@ -128,7 +129,8 @@ class Progress:
 
     def nothing_left(self, draws: Draws | None) -> End | None:
         """Return the end of a run with nothing left to draw or too little budget, or None to go on."""
-        budget, left = self.run.settings.budget, self.left
+        budget = self.run.settings.budget
+        left = self.left
         if self.is_spent:
             return End(Reason.BUDGET, f"budget of {budget} reached")
         if draws is None:
@@ -144,7 +146,8 @@ class Progress:
 
     def ended(self, end: End) -> Valuation:
         """Return the final valuation; its end says which targets were missed."""
-        rules, valuation = self.run.rules, self.valuation
+        rules = self.run.rules
+        valuation = self.valuation
         if discarded := self.n_evaluations - valuation.n_evaluations:
             end = end.with_note(f"{discarded} evaluations of an unfinished enumeration were discarded")
         for note in unreached(rules, valuation):

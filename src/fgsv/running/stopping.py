@@ -202,7 +202,8 @@ def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
     valuation = _aimed_at(rule, valuation)
     fewest = rule.fewest(valuation)
     trust = (min(valuation.degrees_of_freedom, FEWEST_FREEDOM) / FEWEST_FREEDOM) ** 2 if fewest else 1.0
-    ratio, n_evaluations = rule.ratio(valuation), valuation.n_evaluations + valuation.n_known
+    ratio = rule.ratio(valuation)
+    n_evaluations = valuation.n_evaluations + valuation.n_known
     return (ratio <= trust and n_evaluations >= fewest) or (ratio <= 1 and trust * n_evaluations >= fewest)
 
 
@@ -231,7 +232,8 @@ def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
     for rule in targets_in(rules):
         needed = evaluations_for(rule, valuation)
         if not np.isnan(needed) and not _holds(rule, valuation):
-            n, aim = valuation.partition.n_players, f"{rule.name} of {rule.target:g} would take"
+            n = valuation.partition.n_players
+            aim = f"{rule.name} of {rule.target:g} would take"
             if needed <= valuation.n_evaluations + valuation.n_known:  # the error has too few degrees of freedom
                 notes.append(f"{aim} more evaluations: errors are known only roughly so far")
                 continue

@@ -47,7 +47,8 @@ def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semival
     """
     if access.game.retrain is None:
         return valuation
-    n, n_used = access.game.n_players, valuation.n_evaluations + valuation.n_known
+    n = access.game.n_players
+    n_used = valuation.n_evaluations + valuation.n_known
     count = int(np.clip(n_used // PART, FEWEST, MOST))
     weights = SizeWeights.of(semivalue, n)
     rng = np.random.default_rng([valuation.seed or 0, 0, 1])
@@ -150,7 +151,8 @@ class Repeats:
         first = firsts[inverse]
         known = self._keys[slots] == keys
         gaps = np.abs(means - np.where(known, self._means[slots], means[first]))
-        self._keys[slots], self._means[slots] = keys, means
+        self._keys[slots] = keys
+        self._means[slots] = means
         both = np.append(means[~np.isnan(means)], self._range)
         self._range = np.array([both.min(), both.max()])
         different = np.flatnonzero(gaps > self._tolerance * np.ptp(self._range))

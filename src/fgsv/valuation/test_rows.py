@@ -12,7 +12,6 @@ from scipy.special import chdtri
 
 from fgsv.partition import Partition
 from fgsv.types import Floats
-from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.magnitude import unit_of
 
 MOST_BUNDLES = 32
@@ -130,10 +129,6 @@ class TestRows:
             return np.zeros(())
         by_chance = chdtri(self.freedom, 1 - BY_CHANCE) / self.freedom
         return np.asarray(by_chance * (_sums(self.sampled, partition) ** 2).sum(axis=0))
-
-    def half_width_of_total(self, confidence: float = 0.95) -> Floats:
-        """Return (p,): the half-width of U(N) - U(0)."""
-        return np.asarray(t_quantile(confidence, self.freedom) * np.sqrt((self.total**2).sum(axis=0)))
 
 
 def _sums(rows: NDArray[np.floating], partition: Partition | None) -> Floats:

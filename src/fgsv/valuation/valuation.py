@@ -20,7 +20,6 @@ from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import bounds, t_quantile
-from fgsv.valuation.magnitude import unit_of
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.test_rows import TestRows, as_differences
@@ -301,7 +300,8 @@ class Valuation:
         """Return the half-width of U(N) - U(0) due to the test rows, of each output; None if it is not known."""
         if self._test_rows is None:
             return None
-        return self._test_rows.half_width_of_total(confidence).reshape(np.shape(self.total))
+        error = np.sqrt((self._test_rows.total**2).sum(axis=0))
+        return (t_quantile(confidence, self._test_rows.freedom) * error).reshape(np.shape(self.total))
 
     @property
     def test_deviations(self) -> Floats | None:
@@ -340,34 +340,6 @@ class Valuation:
     def share_interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds of the shares."""
         return bounds(self.shares(), self.share_half_width(confidence))
-
-    def test_error(self) -> Floats:
-        """Return (K,) errors of the groups' mean values due to the choice of test points.
-
-        For a game whose outputs are test points (`fgsv.utility(..., per_test_point=True)`): the standard deviation of
-        the mean over test points resampled from these, in the limit of many bootstrap samples. Unlike the Monte Carlo
-        error `stderr`, it does not fall with more evaluations.
-        """
-        if self.values.ndim != 2 or self.values.shape[1] < 2:
-            raise ValueError(
-                "the test error needs a game with one output per test point: fgsv.utility(..., per_test_point=True)"
-            )
-        unit = unit_of(self.values.reshape(-1, 1))
-        return (self.values / unit).std(axis=1) / np.sqrt(self.values.shape[1]) * unit
-
-    def test_table(self) -> pd.DataFrame:
-        """Return a table of the groups' means over the test points, with both kinds of error."""
-        import pandas as pd
-
-        test_error, mean = self.test_error(), self.combined()
-        return pd.DataFrame(
-            {
-                "group": pd.Series(list(self.names), dtype=object),
-                "value": mean.values,
-                "monte_carlo_error": mean.stderr,
-                "test_error": test_error,
-            }
-        )
 
     def combined(self, weights: ArrayLike | None = None) -> Valuation:
         """Return the valuation of a weighted sum of the outputs (default: their mean), without new evaluations."""

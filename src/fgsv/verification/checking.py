@@ -77,7 +77,8 @@ def verify_data(
     """
     check_result(result)
     table = open_again(result.source, data, test, ledger)
-    source, again = result.source, table.source
+    source = result.source
+    again = table.source
     stated = ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game")
     found = [Difference(name, getattr(source, name), getattr(again, name)) for name in stated]
     if different := [each for each in found if each.stated != each.derived]:
@@ -115,8 +116,10 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     here = table.rows.features.assign(**{target: table.rows.target})
     for name in here.columns:
         file.column(str(name), "a column of the table")
-    contents, withdrawn = contents_of(here), contents_of(file.frame[list(here.columns)])
-    there, gone = set(contents), set(withdrawn)
+    contents = contents_of(here)
+    withdrawn = contents_of(file.frame[list(here.columns)])
+    there = set(contents)
+    gone = set(withdrawn)
     missing = sum(content not in there for content in withdrawn)
     if missing:
         raise TableError(

@@ -67,7 +67,8 @@ def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> 
         One sentence.
 
     """
-    valuation, source = result.valuation, result.source
+    valuation = result.valuation
+    source = result.source
     values = values[:, : values.shape[1] - (0 if valuation.settings is None else valuation.settings.n_folds)]
     unbounded = "there is no bound on how far forged records could move a share"
     within = None if source is None else range_of(source.metric)

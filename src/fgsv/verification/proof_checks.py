@@ -109,10 +109,14 @@ def check_proof(
     commitment = None if commitment is None else read_commitment(commitment)
     if n_records is not None:
         n_records = whole_number("n_records", n_records, least=1)
-    result, document = Result.load(path), file.read(path)
-    sealed, valuation, found = sealed_of(result, path), result.valuation, Check()
+    result = Result.load(path)
+    document = file.read(path)
+    sealed = sealed_of(result, path)
+    valuation = result.valuation
+    found = Check()
     for name in ("commitment", "root"):
-        its, theirs = getattr(proof, name), getattr(sealed, name)
+        its = getattr(proof, name)
+        theirs = getattr(sealed, name)
         if its != theirs:
             raise ValueError(f"the proof is of another result: its {name} is {its}, that of {path} {theirs}")
     asked = None if n_records is None else min(n_records, sealed.n_records - 2)
@@ -151,7 +155,9 @@ def check_proof(
 
 def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
     """Yield where a result is not what its seal promised."""
-    valuation, source, contents = result.valuation, result.source, sealed.seal.contents
+    valuation = result.valuation
+    source = result.source
+    contents = sealed.seal.contents
     settings = valuation.settings
     assert settings is not None
     assert source is not None
@@ -168,7 +174,8 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
     found: dict[str, Any] = {"versions": dict(source.versions), **of_source(source), "game": source.game}
     found["weights"] = None if valuation.weights is None else list(valuation.weights)
     found["settings"] = of_settings(settings)
-    groups, sealed_groups = of_partition(valuation.partition), contents.get("groups")
+    groups = of_partition(valuation.partition)
+    sealed_groups = contents.get("groups")
     by_column = list(sealed_groups.values()) if isinstance(sealed_groups, Mapping) else []
     if groups not in by_column:
         found["groups"] = groups
@@ -214,7 +221,8 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         found.checked.append(moves_in_words(result, values, repeated.influence))
         found.doubts += _doubts_about_the_end(valuation)
         return
-    made, here = {} if result.source is None else result.source.versions, versions()
+    made = {} if result.source is None else result.source.versions
+    here = versions()
     others = [f"{name} {made.get(name)}" for name in sorted({*made, *here}) if made.get(name) != here.get(name)]
     if others:
         found.doubts.append(
@@ -244,7 +252,8 @@ def _repeat(
     valuation: Valuation, sealed: Sealed, values: Floats, laws: Mapping[int, Mapping[str, Any]] | None = None
 ) -> tuple[list[Difference], Repeated | None]:
     """Return where the run that these values lead to is another one, and that run, if it could be made."""
-    settings, names = valuation.settings, sealed.seal.contents.get("outputs")
+    settings = valuation.settings
+    names = sealed.seal.contents.get("outputs")
     assert settings is not None
     outputs = tuple(names) if isinstance(names, list) else None
     if values.ndim != 2 or len(values) != sealed.n_records or not np.isfinite(values).all():

@@ -120,7 +120,8 @@ class Proof:
 
     @classmethod
     def _from_dict(cls, document: Mapping[str, Any]) -> Proof:
-        values, laws = document["values"], document["laws"]
+        values = document["values"]
+        laws = document["laws"]
         return cls(
             str(document["commitment"]),
             str(document["root"]),

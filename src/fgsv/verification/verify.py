@@ -114,7 +114,8 @@ def verify(
         of_groups = ("partition.names", "partition.owners")
         on_trust += [name for name in of_groups if altered.pop(name, None) is not None]
     found += [Difference(name, said, "different in the ledger") for name, said in altered.items()]
-    found.on_trust, found.notes = tuple(on_trust), tuple(notes)
+    found.on_trust = tuple(on_trust)
+    found.notes = tuple(notes)
     return found
 
 
@@ -172,7 +173,8 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
     """
     slack = _slack(derived)
     for name, field in RECOMPUTED.items():
-        ours, theirs = getattr(stated, name), getattr(derived, name)
+        ours = getattr(stated, name)
+        theirs = getattr(derived, name)
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             by_output = stated.outputs is not None and name in BY_OUTPUT
             allowed = {} if field in to_the_bit else {"rounding": ROUNDING, "slack": slack.get(name, 0.0)}
@@ -186,7 +188,8 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
 
 def _different_test_rows(stated: Valuation, derived: Valuation, to_the_bit: bool) -> Iterator[Difference]:
     """Yield the entries in which the errors of the test rows differ."""
-    ours, theirs = stated.test_rows, derived.test_rows
+    ours = stated.test_rows
+    theirs = derived.test_rows
     if ours is None or theirs is None:
         if ours is not theirs:
             yield Difference("test_rows", *("unknown" if each is None else "known" for each in (ours, theirs)))
