@@ -10,7 +10,7 @@ import pytest
 
 import fgsv
 from fgsv.answers import Answer, Passage, game_of, royalties
-from fgsv.answers.paying import worthwhile
+from fgsv.answers.paying import AT_PRIOR, Work, worthwhile
 from fgsv.game import GameError
 from fgsv.report import render
 from fgsv.results import Result
@@ -50,6 +50,15 @@ def answers(count=24, sentences=2, passages=3, fee="0.50"):
         columns = {"market": "ab"[number % 2]}
         found.append(Answer(f"query {number}", "a text", shown, fee=fee, id=str(number), columns=columns))
     return found
+
+
+def with_copies(asked):
+    """Return the answers; in the first four the second publisher also says what the first says."""
+    for place in range(4):
+        shown = asked[place].passages
+        copied = replace(shown[1], text=f"{shown[1].text} {shown[0].text}")
+        asked[place] = replace(asked[place], passages=(shown[0], copied, *shown[2:]))
+    return asked
 
 
 def exactly(asked):
@@ -126,6 +135,16 @@ def test_it_goes_on_from_its_ledger_and_does_not_depend_on_workers(tmp_path):
         assert (found.valuation.stderr == expected.valuation.stderr).all()
 
 
+def test_parameters_are_learned_from_the_other_half():
+    work = Work.of(answers(40, sentences=3), None, judge, "1.0854", {"fingerprint": "judge"})
+    _, valued = work.done(20, None, None, 1)
+    used = [each.valuation.settings.options["parameters"] for each in valued]
+    first, second = used[0], used[-1]
+    assert used == [first] * used.count(first) + [second] * used.count(second)
+    assert first != second
+    assert list(AT_PRIOR) not in used
+
+
 def test_another_seed_draws_other_answers():
     asked = answers(24)
     first, second = (paid(asked, sample=8, seed_from=seed, pay_anyway=True).valuation for seed in ("a", "b"))
@@ -177,7 +196,7 @@ def test_a_publisher_finds_what_its_answers_paid_and_to_whom(tmp_path):
 
 
 def test_telemetry_says_what_each_passage_earned(tmp_path):
-    asked = answers()
+    asked = with_copies(answers())
     result = paid(asked, out=tmp_path)
     events = [json.loads(line)["event"] for line in (tmp_path / "telemetry.jsonl").read_text().splitlines()]
     assert len(events) == sum(len(answer.passages) for answer in asked)
@@ -213,11 +232,7 @@ def test_the_month_before_is_settled():
 
 
 def test_pieces_of_several_publishers_are_in_the_audit():
-    asked = answers(8)
-    for place in range(4):
-        shown = asked[place].passages
-        copied = replace(shown[1], text=f"{shown[1].text} {shown[0].text}")
-        asked[place] = replace(asked[place], passages=(shown[0], copied, *shown[2:]))
+    asked = with_copies(answers(8))
     result = paid(asked)
     section = result.account.sections[1]
     assert sum(int(count) for _, count, _ in section.rows) == 8  # four sentences, each of two publishers
@@ -225,10 +240,7 @@ def test_pieces_of_several_publishers_are_in_the_audit():
     assert {name: float(money) for name, money in zip(result.payout.names, result.payout.payments, strict=True)} == (
         pytest.approx(due, abs=0.006)
     )
-    halves = {}
-    for name, _, earned in section.rows:
-        halves[name] = float(earned)
-    assert sum(halves.values()) > 0.1
+    assert sum(float(earned) for _, _, earned in section.rows) > 0.1
 
 
 def test_a_payout_that_is_not_known_is_refused():

@@ -24,7 +24,7 @@ METHODS = {
     **BASELINES,
     "finite_difference": {"threshold": 20},  # so large that no size is extrapolated
     "gp": {"biased": True, "budget": 100, "runs": 6},
-    "gp, unbiased": {"unbiased": True, "budget": 100, "runs": 6},
+    "gp, unbiased": {"unbiased": True, "budget": 100},
     "gp, learning players": {"learn": "players", "biased": True, "budget": 100},
     "gp, learning sizes": {"learn": "sizes", "budget": 2000},
 }

@@ -62,7 +62,11 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         "of its own with the answers that were drawn, and what each of them paid to whom.",
     )
     how = Section("What is certain, and how to check it", certain, technical=True)
-    sections = (Section("The month", rows=tuple(rows.items())), _copies(valued), how)
+    sections = (
+        Section("The month", columns=("what", "in this month"), rows=tuple(rows.items())),
+        _copies(valued),
+        how,
+    )
     title = f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}"
     return replace(result, account=Account(title, "publisher", words[: 1 + bool(half_width)], sections))
 

@@ -30,9 +30,10 @@ def royalties(
     as_json: Json = False,
     **given: Any,
 ) -> None:
-    """Pay a month's fees to the publishers of the passages that answers were made from.
+    """Pay a month's fees to the publishers behind its answers.
 
-    A sample of the answers is valued. The exit code is 3 if the payout is refused: see --pay-anyway.
+    These are the publishers of the passages that the answers were made from. A sample of the answers is valued.
+    The exit code is 3 if the payout is refused: see --pay-anyway.
 
     Example: fgsv royalties answers.jsonl --model NAME --fee 0.002 --sample 2000 --seed-from 1.0854 --ledger month.db
     """
