@@ -183,6 +183,7 @@ def test_a_utility_with_its_data_is_found_again_and_another_is_not(tmp_path):
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert len(ledger.games()) == 3
         assert [run.game for run in ledger.runs()] == [1, 1, 2, 3]
+        assert [run.id for run in ledger.runs(1)] == [run.id for run in ledger.runs() if run.game == 1]
 
 
 def test_a_number_of_players_of_numpy_is_stored_as_a_number(tmp_path):

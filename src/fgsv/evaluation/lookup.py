@@ -127,7 +127,7 @@ def recheck(ledger: Ledger, number: int, game: Game, workers: Workers) -> None:
         LedgerError: A value moved; the error names the coalition and the libraries that changed.
 
     """
-    recorded: dict[int | None, dict[str, str]] = {run.id: run.versions for run in ledger.runs()}
+    recorded: dict[int | None, dict[str, str]] = {run.id: run.versions for run in ledger.runs(number)}
     now = versions()
     for batch in _first_and_last(ledger, number):
         before = recorded.get(batch.run, {})

@@ -94,7 +94,7 @@ class Recorder:
             return [self._given_laws]
         if self.ledger is not None and "proxy" in settings["needs"]:  # a law of another proxy may resemble this one's
             return []
-        return list(laws_of_draws(self._source, settings))
+        return list(laws_of_draws(self._source, settings, self._game))
 
     def state(self, document: Callable[[], Mapping[str, Any]]) -> None:
         """Record what the result of the first valuation states, so that a change to its file can be named."""
@@ -145,9 +145,14 @@ def _end_by(error: BaseException) -> End:
     return INTERRUPTED
 
 
-def laws_of_draws(ledger: Ledger, settings: Mapping[str, Any]) -> list[dict[int, dict[str, Any]]]:
-    """Return the laws, by round, of each run that drew as one with these settings does; of the same version first."""
-    runs = [run for run in ledger.runs() if _drawn_by(run.settings) == _drawn_by(settings)]
+def laws_of_draws(
+    ledger: Ledger, settings: Mapping[str, Any], game: int | None = None
+) -> list[dict[int, dict[str, Any]]]:
+    """Return the laws, by round, of each run that drew as one with these settings does; of the same version first.
+
+    Runs of all games are looked through, or those of one: a ledger may have thousands.
+    """
+    runs = [run for run in ledger.runs(game) if _drawn_by(run.settings) == _drawn_by(settings)]
     runs.sort(key=lambda run: run.settings.get("version") != settings.get("version"))
     return [ledger.laws(run.id) for run in runs]
 

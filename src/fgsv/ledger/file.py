@@ -432,10 +432,12 @@ class Ledger:
             *begun, _, _, _ = next(self._read("run", "WHERE id = ?", run))
             self._put("run", *begun, _now(), json.dumps(encode(end)), n_evaluations)
 
-    def runs(self) -> list[RecordedRun]:
-        """Return the runs in order."""
+    def runs(self, game: int | None = None) -> list[RecordedRun]:
+        """Return the runs in order, of all games or of one."""
+        where = "" if game is None else "WHERE game = ?"
         with self._explained("read"):
-            return [RecordedRun.of(columns) for columns in self._read("run", "ORDER BY id")]
+            found = self._read("run", f"{where} ORDER BY id", *([] if game is None else [game]))
+            return [RecordedRun.of(columns) for columns in found]
 
     def add_law(self, run: int, round_number: int, law: Mapping[str, Any]) -> None:
         """Record the law of a run's draws from a round on.
