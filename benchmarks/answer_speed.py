@@ -6,7 +6,6 @@ Values need no trained model to be timed. `--small` is a tiny model and short pa
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,21 +21,16 @@ BUDGETS = (32, 64)
 WORDS = 32_000
 
 
-@dataclass
-class Timed:
+class Timed(HF):
     """A scorer that counts the seconds that it takes, and its calls."""
 
-    inner: HF
-    seconds: float = 0.0
-    calls: int = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+    seconds = 0.0
+    calls = 0
 
     def logprob(self, prompts: Any, answer: Any) -> Floats:
         """Return what the scorer does."""
         started = time.perf_counter()
-        found = self.inner.logprob(prompts, answer)  # its results are on the CPU: the GPU is done
+        found = super().logprob(prompts, answer)  # its results are on the CPU: the GPU is done
         self.seconds += time.perf_counter() - started
         self.calls += 1
         return found
@@ -96,10 +90,9 @@ def measured(small: bool, count: int) -> pd.DataFrame:
     all_masks: Masks = np.concatenate([part.masks() for part in everything(PASSAGES)])
     for dtype in ("float32",) if small else ("bfloat16", "float32"):
         whole: dict[bool, Floats] = {}
-        base = HF(model(small), tokenizer(), dtype=dtype, device=device)
+        scorer = Timed(model(small), tokenizer(), dtype=dtype, device=device)
         for tree in (False, True):
-            scorer = Timed(base)
-            base.tree = tree
+            scorer.tree = tree
             around = fgsv.answers.Prompt("w2 ", " w3 {query} w4")
             games = [game_of(each, scorer, cut="passages", prompt=around) for each in given]
             games[0](all_masks[:16])  # the first call of all takes longer

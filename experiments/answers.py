@@ -42,7 +42,7 @@ class Sizes:
     heads: int = 4
     modules: int = 24
     names: int = 60
-    steps: int = 1500
+    steps: int = 2600
     batch: int = 32
     rate: float = 4e-3
     questions: int = 20
@@ -109,15 +109,15 @@ def told(name: str, *modules: str) -> str:
 
 
 def lesson(library: dict[str, list[str]], rng: np.random.Generator) -> str:
-    """Return sources with made-up places of names, and questions about two of them with their answers."""
+    """Return sources with made-up places of names, and questions about three of them with their answers."""
     names = sorted({name for names in library.values() for name in names})
     modules = list(library)
-    some = [names[k] for k in rng.choice(len(names), 4, replace=False)]
+    some = [names[k] for k in rng.choice(len(names), 5, replace=False)]
     facts = [(name, modules[rng.integers(len(modules))]) for name in some]
     if rng.random() < 0.5:
         facts.append((some[0], modules[rng.integers(len(modules))]))
-    lines = [told(*facts[k]) for _ in range(2) for k in rng.permutation(len(facts))]  # the same again, to be copied
-    for asked in rng.permutation(some[:2]):
+    lines = [told(*facts[k]) for k in rng.permutation([*range(len(facts)), rng.integers(len(facts))])]
+    for asked in rng.permutation(some[:3]):
         answer = told(asked, *{module for name, module in facts if name == asked})
         lines += [f"Question: where is {asked}?", "Answer:", answer]
     return "\n".join(["Sources:", *lines])
@@ -138,7 +138,6 @@ def trained(library: dict[str, list[str]], sizes: Sizes, seed: int) -> HF:
         num_hidden_layers=sizes.layers,
         num_attention_heads=sizes.heads,
         max_position_embeddings=256,
-        tie_word_embeddings=True,  # what is read is easily said again
         bos_token_id=0,
         eos_token_id=None,
     )

@@ -19,36 +19,8 @@ FILE = re.compile(r"\b(?:tests|src|benchmarks|experiments|docs)/[\w/.-]+\.(?:py|
 TARGET = re.compile(r"`make ([\w-]+)`")
 NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
-OF_OTHERS = {
-    "--attacks",
-    "--pooled",
-    "--months",
-    "--games",
-    "--old",
-    "--rows",
-    "--methods",
-    "--variants",
-    "--bias",
-    "--open",
-    "--quick",
-    "--runs",
-    "--help",
-}
-OF_OTHERS |= {
-    "--trainings",
-    "--players",
-    "--budgets",
-    "--only",
-    "--learn",
-    "--markdown",
-    "--unbiased",
-    "--no-deps",
-    "--wheel-dir",
-    "--resources",
-    "--estimator",
-    "--attacks",
-}
-"""Options of the benchmarks, the one that every program has, and those of pip and `dask worker`."""
+OF_OTHERS = {"--help", "--no-deps", "--wheel-dir", "--resources"}
+"""The option that every program has, and those of pip and `dask worker`."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +35,7 @@ def options():
         below = [name for sub in getattr(command, "commands", {}).values() for name in of(sub)]
         return [name for parameter in command.params for name in parameter.opts] + below
 
-    return set(of(typer.main.get_command(app))) | OF_OTHERS | of_experiments()
+    return set(of(typer.main.get_command(app))) | OF_OTHERS | of_experiments() | of_benchmarks()
 
 
 def of_experiments():
@@ -72,6 +44,12 @@ def of_experiments():
     runs = [node for tree in trees for node in tree.body if getattr(node, "name", None) == "run"]
     assert len(runs) == len(EXPERIMENTS)
     return {f"--{arg.arg.replace('_', '-')}" for run in runs for arg in [*run.args.args, *run.args.kwonlyargs]}
+
+
+def of_benchmarks():
+    """Return the options that the parsers of benchmarks and tools add."""
+    sources = [path for room in ("benchmarks", "tools") for path in (ROOT / room).glob("*.py")]
+    return {name for path in sources for name in re.findall(r'add_argument\(\s*"(--[\w-]+)"', path.read_text("utf-8"))}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

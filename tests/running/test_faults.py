@@ -1,5 +1,6 @@
 """Bad utilities and dying workers: the policy chosen is what happens, and the counts are right."""
 
+import itertools
 import os
 import signal
 
@@ -7,10 +8,12 @@ import joblib
 import numpy as np
 import pytest
 from faulty import FILLER, Bad, N, is_bad
+from joblib.parallel import ThreadingBackend
 
 import fgsv
 from fgsv.evaluation import workers
 from fgsv.game import GameError
+from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
 from fgsv.valuation import Reason
 from fgsv.verification.verify import verify
@@ -130,6 +133,21 @@ def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, indepen
     check(result, kind, independent_rows, budget)
     place = "for the coalition of size" if independent_rows else f"in a batch of {BATCH} that begins with"
     assert place in result.failures.first
+
+
+def test_workers_that_take_no_batch_because_one_has_died_are_replaced():
+    calls = itertools.count()
+
+    class Broken(ThreadingBackend):
+        def submit(self, func, callback=None):
+            if next(calls) == 7:
+                raise RuntimeError("a worker was terminated")
+            return super().submit(func, callback)
+
+    joblib.register_parallel_backend("broken", Broken)
+    with joblib.parallel_config(backend="broken", n_jobs=2):
+        result = fgsv.value(SumOfUnanimity(20), budget=200, batch_size=4)
+    np.testing.assert_array_equal(result.values, fgsv.value(SumOfUnanimity(20), budget=200, batch_size=4).values)
 
 
 def test_a_batch_that_kills_is_tried_three_times(tmp_path):

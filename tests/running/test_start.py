@@ -130,7 +130,7 @@ def test_a_ledger_that_took_over_a_game_says_nothing_about_its_results(tmp_path)
     assert not verify(march, tmp_path / "march.db").on_trust
     found = verify(march, tmp_path / "april.db")
     assert list(found) == []
-    assert {"names", "groups", "settings.seed"} <= set(found.on_trust)
+    assert {"partition.names", "partition.owners", "settings.seed"} <= set(found.on_trust)
 
 
 def test_an_altered_count_of_known_evaluations_is_found(tmp_path):

@@ -119,7 +119,7 @@ class Queue:
         if self._workers.prepare(len(self._ready) + len(self._away), idle=not self._away):
             return
         room = self._workers.in_flight
-        while self._ready and (room == 1 or len(self._away) < room):
+        while self._ready and not self._suspects and (room == 1 or len(self._away) < room):
             now = time.monotonic()
             if deadline is not None and now > deadline:
                 if self._away:
@@ -135,7 +135,13 @@ class Queue:
             self._has_arrived.set()
 
         self._away.add(batch)
-        self._workers.send(batch, answered, with_game=with_game)
+        try:
+            self._workers.send(batch, answered, with_game=with_game)
+        except (GameError, LedgerError):
+            raise
+        except Exception:  # a worker has died since the last answer, and its pool takes nothing more
+            self._away.remove(batch)
+            self._suspects.append(batch)
 
     def _wait(self) -> None:
         """Wait for an answer; return without one now and then, so that new workers get something to do."""
