@@ -41,7 +41,9 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         f"{part:.0%} of the widest variance is from evaluations, the rest from the choice of answers; about "
         f"{found.draws_to_narrow(2.0):,} answers would halve the widest interval",
     )
-    rare = [str(name) for name, size in zip(valuation.names, valuation.partition.sizes, strict=True) if size < FEW]
+    is_sampled = found.n_draws < found.n_answers
+    sizes = zip(valuation.names, valuation.partition.sizes, strict=True)
+    rare = [str(name) for name, size in sizes if size < FEW and is_sampled]
     empty = sum(each.valuation is None for each in valued)
     rows = {
         "answers": f"{found.n_answers:,}, of {counted(len(valuation), 'publisher')}",
@@ -68,7 +70,7 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         how,
     )
     title = f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}"
-    return replace(result, account=Account(title, "publisher", words[: 1 + bool(half_width)], sections))
+    return replace(result, account=Account(title, "publisher", words[: 1 + is_sampled], sections))
 
 
 def _copies(valued: Sequence[Valued]) -> Section:
