@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fgsv.answers.answer import Answer
 from fgsv.answers.pieces import Pieces
-from fgsv.answers.scorers import TARGETS, Ids, Judge, Scorer
+from fgsv.answers.scorers import TARGETS, Ids, Judge, Scorer, as_scorer
 from fgsv.game import Game
 from fgsv.types import Floats, Masks
 from fgsv.words import some
@@ -85,7 +85,7 @@ def game_of(
     """
     if target not in TARGETS:
         raise ValueError(f"target must be {some(map(repr, TARGETS))}, got {target!r:.100}")
-    model = scorer if isinstance(scorer, Scorer) else None
+    model = as_scorer(scorer)
     pieces = answer if isinstance(answer, Pieces) else Pieces.of(answer, cut=cut, duplicates=duplicates, scorer=model)
     players = [f"{number} {text}" for number, text in enumerate(pieces.texts)]
     frame = {"answer": pieces.answer.digest, "pieces": pieces.digest, "cut": pieces.cut}

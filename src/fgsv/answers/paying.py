@@ -18,7 +18,7 @@ from fgsv.answers.answer import Answer
 from fgsv.answers.game import NothingToShare
 from fgsv.answers.month import Draws, Month, Royalties, estimated
 from fgsv.answers.pieces import Pieces
-from fgsv.answers.scorers import Judge, Scorer
+from fgsv.answers.scorers import Judge, Scorer, as_scorer
 from fgsv.answers.statement import texts, with_account
 from fgsv.answers.valuing import value
 from fgsv.checks import as_list, check_type, whole_number
@@ -233,7 +233,7 @@ class Work:
 
     def _pieces(self, row: int) -> Pieces:
         cut = {name: self.how[name] for name in ("cut", "duplicates") if name in self.how}
-        return Pieces.of(self.answers[row], scorer=self.scorer if isinstance(self.scorer, Scorer) else None, **cut)
+        return Pieces.of(self.answers[row], scorer=as_scorer(self.scorer), **cut)
 
     def _valued(self, row: int, stands_for: float, times: float, ledger: Ledger | None) -> Valued:
         """Evaluate an answer, and value it at the prior."""

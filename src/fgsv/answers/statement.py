@@ -25,6 +25,10 @@ from fgsv.words import counted, level, now, percent, some
 if TYPE_CHECKING:
     from fgsv.answers.paying import Valued
 
+NEGATIVE = (
+    "A negative royalty means that, averaged over all selections of the passages, those of the publisher made the "
+    "answers less likely."
+)
 RULES = {"share": "share its value equally", "first": "leave its value to the one who registered it first"}
 
 
@@ -70,7 +74,7 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         how,
     )
     title = f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}"
-    return replace(result, account=Account(title, "publisher", words[: 1 + is_sampled], sections))
+    return replace(result, account=Account(title, "publisher", NEGATIVE, words[: 1 + is_sampled], sections))
 
 
 def _copies(valued: Sequence[Valued]) -> Section:

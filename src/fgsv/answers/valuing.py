@@ -11,6 +11,8 @@ from fgsv.answers.pieces import Pieces
 from fgsv.answers.scorers import Judge, Scorer
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.ledger import Ledger
+from fgsv.methods.gp.estimator import ENDS_FIRST
+from fgsv.methods.gp.trend import MOST_PLAYERS
 from fgsv.running import run
 from fgsv.valuation import Valuation
 from fgsv.verification.replay import Records
@@ -39,8 +41,9 @@ def value(
 ) -> Valuation:
     """Return what each publisher's pieces were worth to an answer: the sum of their Shapley values.
 
-    Up to 20 pieces, each alone and all but each come first. With a budget of 2^n or more the values are exact;
-    otherwise they are predictions, or with `unbiased` corrected ones, which are for those who add up many answers.
+    Up to 64 pieces, each alone comes first, if there are evaluations for all. With a budget of 2^n or more the values
+    are exact; otherwise they are predictions, or with `unbiased` corrected ones, which are for those who add up many
+    answers.
 
     Args:
         answer: The answer, or its `Pieces`, cut before.
@@ -84,6 +87,8 @@ def value(
     assert isinstance(function, Likelihood | Judged)
     if unbiased:
         options["unbiased"] = True
+    elif "method" not in options and singles_first(game.n_players, budget):
+        options["singles_first"] = True
     with Evaluator(game, ledger=ledger, n_jobs=n_jobs, on_error=on_error) as evaluator:
         access = evaluator if records is None else records.watch(evaluator)
         ends = access.ends()
@@ -92,3 +97,8 @@ def value(
         if not rise > threshold:
             raise NothingToShare(rise, threshold)
         return run.value(access, function.pieces.partition, budget=budget, **options)
+
+
+def singles_first(n_players: int, budget: int) -> bool:
+    """Return whether each alone comes first by an option: fewer do anyway, and of more it tells less than others."""
+    return ENDS_FIRST < n_players <= min(MOST_PLAYERS, budget - 2)
