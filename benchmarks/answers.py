@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
-from fgsv.answers.valuing import singles_first
+from fgsv.methods.gp.gp import gains_by_singles
 from fgsv.types import Floats, Ints, Masks
 
 BUDGETS = (9, 16, 25, 47, 64, 128)
@@ -111,7 +111,7 @@ def contextcite(game: Coverage, budget: int, seed: int) -> Floats:
 
 def of_method(method: str, game: Coverage, budget: int, seed: int) -> Floats:
     """Return the values of a method of fgsv, as for an answer, or with one round of all evaluations."""
-    asked: dict[str, Any] = {"singles_first": singles_first(game.n_players, budget)}
+    asked: dict[str, Any] = {"singles_first": gains_by_singles(game.n_players, budget)}
     options = asked if method == "gp" else {"round_size": budget - 2}
     values = fgsv.value(game, method=method, budget=budget, seed=seed, progress=False, **options).player_values
     assert values is not None

@@ -94,7 +94,7 @@ def test_bad_lines_are_named_or_left_out(tmp_path, line, error):
         read_answers(path)
     assert error in str(raised.value)
     read = read_answers(path, on_error="drop")
-    assert len(read) == 2
+    assert len(read.answers) == 2
     assert [each.startswith(error) for each in read.left_out] == [True]
 
 

@@ -49,8 +49,7 @@ class HF:
         self.model, read = load(model, tokenizer, dtype, self.device)
         self.reader = Reader(read, self.model.get_input_embeddings().weight.shape[0])
         self.noise = NOISE[dtype]
-        config = self.model.config
-        self.most_tokens = int(getattr(config, "max_position_embeddings", None) or 2**31)
+        self.most_tokens = int(getattr(self.model.config, "max_position_embeddings", None) or 2**31)
 
     @cached_property
     def frame(self) -> Mapping[str, str]:

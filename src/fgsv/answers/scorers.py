@@ -45,11 +45,6 @@ def as_scorer(given: Any) -> Scorer | None:
     return given if callable(getattr(given, "logprob", None)) else None
 
 
-def log_likelihood(found: Floats) -> Floats:
-    """Return log-likelihoods as they are."""
-    return found
-
-
 def logit(found: Floats) -> Floats:
     """Return log p - log(1 - p) of log-likelihoods log p, the target of ContextCite; at most 30.
 
@@ -61,7 +56,7 @@ def logit(found: Floats) -> Floats:
 
 
 TARGETS: dict[str, Callable[[Floats], Floats]] = {
-    "log-likelihood": log_likelihood,
+    "log-likelihood": np.asarray,
     "probability": np.exp,
     "logit": logit,
 }

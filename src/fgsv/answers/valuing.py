@@ -11,8 +11,7 @@ from fgsv.answers.pieces import Pieces
 from fgsv.answers.scorers import Judge, Scorer
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.ledger import Ledger
-from fgsv.methods.gp.estimator import ENDS_FIRST
-from fgsv.methods.gp.trend import MOST_PLAYERS
+from fgsv.methods.gp.gp import gains_by_singles
 from fgsv.running import run
 from fgsv.valuation import Valuation
 from fgsv.verification.replay import Records
@@ -87,7 +86,7 @@ def value(
     assert isinstance(function, Likelihood | Judged)
     if unbiased:
         options["unbiased"] = True
-    elif "method" not in options and singles_first(game.n_players, budget):
+    elif "method" not in options and gains_by_singles(game.n_players, budget):
         options["singles_first"] = True
     with Evaluator(game, ledger=ledger, n_jobs=n_jobs, on_error=on_error) as evaluator:
         access = evaluator if records is None else records.watch(evaluator)
@@ -97,8 +96,3 @@ def value(
         if not rise > threshold:
             raise NothingToShare(rise, threshold)
         return run.value(access, function.pieces.partition, budget=budget, **options)
-
-
-def singles_first(n_players: int, budget: int) -> bool:
-    """Return whether each alone comes first by an option: fewer do anyway, and of more it tells less than others."""
-    return ENDS_FIRST < n_players <= min(MOST_PLAYERS, budget - 2)

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fgsv.methods.enumeration import Enumeration
+from fgsv.methods.gp import trend
 from fgsv.methods.gp.choice import FEW_PLAYERS
-from fgsv.methods.gp.estimator import GPEstimator
+from fgsv.methods.gp.estimator import ENDS_FIRST, GPEstimator
 from fgsv.methods.gp.kernel import COMMON
 from fgsv.methods.gp.linear import LinearEstimator
 from fgsv.methods.gp.proxy import CheapGame, Proxy, check_proxy
@@ -103,3 +104,8 @@ class GP:
             return LinearEstimator(problem, learn=self.learn == PLAYERS)
         proxy = Proxy(problem.n_players) if self.proxy is None else CheapGame(self.proxy, problem)
         return GPEstimator(self, problem, proxy)
+
+
+def gains_by_singles(n_players: int, budget: int) -> bool:
+    """Return whether `singles_first` pays: fewer players are alone first anyway, and more have no trend to learn."""
+    return ENDS_FIRST < n_players <= min(trend.MOST_PLAYERS, budget - 2)

@@ -242,8 +242,7 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
         else:
             found = copy.deepcopy(model)
             info = {}
-        if tokenizer is None or isinstance(tokenizer, str | Path):
-            tokenizer = _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer or model))
+        tokenizer = load_tokenizer(model if tokenizer is None else tokenizer)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"cannot load the language model {str(model)!r}: {error}. "
@@ -262,6 +261,14 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
     if found.config.is_encoder_decoder:
         raise ValueError(f"{type(found).__name__} has an encoder: expected a causal language model without one")
     return found.to(device, DTYPES[dtype]).eval().requires_grad_(False), tokenizer
+
+
+def load_tokenizer(tokenizer: Any) -> Any:
+    """Return a tokenizer: an object as it is, or that of a folder or a name on the hub."""
+    if not isinstance(tokenizer, str | Path):
+        return tokenizer
+    transformers = optional("transformers", "tokenizers", "language")
+    return _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer))
 
 
 def _fetched(fetch: Callable[[str], Any], name: str) -> Any:
