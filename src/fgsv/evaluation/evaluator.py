@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,8 @@ import numpy as np
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch, default_batch_size
-from fgsv.evaluation.game_access import Pending
+from fgsv.evaluation.game_access import FailureCounter, Meter, Pending
 from fgsv.evaluation.lookup import Asked, LedgerLookup, recheck
-from fgsv.evaluation.meter import FailureCounter, Meter
 from fgsv.evaluation.queue import Queue
 from fgsv.evaluation.recording import Recorded, Recorder
 from fgsv.evaluation.start import KnownBefore, Start
@@ -94,18 +93,9 @@ class Evaluator:
         self._lookup: LedgerLookup | None = None
         self._recorder = Recorder(laws=laws)
         self._workers = Workers(game, n_jobs, timeout)
-        self._advises = size is None and not game.independent_rows
-        self._queue = self._new_queue()
-
-    def _new_queue(self, n_outputs: int | None = None) -> Queue:
-        return Queue(
-            self.game,
-            self._workers,
-            self._recorder,
-            raises=self._raises,
-            advises=self._advises,
-            n_outputs=n_outputs,
-        )
+        advises = size is None and not game.independent_rows
+        self._new_queue = partial(Queue, game, self._workers, raises=self._raises, advises=advises)
+        self._queue = self._new_queue(self._recorder)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -151,8 +141,7 @@ class Evaluator:
                 self._known_before.take_over(self._ledger)
                 self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
                 self._recorder = Recorder(self._ledger, self._lookup.number)
-                width = self.game.width or self._lookup.width
-                self._queue = self._new_queue(width)
+                self._queue = self._new_queue(self._recorder, n_recorded=self._lookup.width)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -181,7 +170,8 @@ class Evaluator:
             A context manager that gives the recorded run; its caller says how it ended.
 
         """
-        start = None if groups is None else self._known_before.recorded(groups)
+        writes = self._recorder.ledger is not None
+        start = self._known_before.recorded(groups) if writes and groups is not None else None
         return self._recorder.run(settings, purpose, start, lambda: self._n_asked)
 
     def state(self, document: Callable[[], Mapping[str, Any]]) -> None:
