@@ -71,7 +71,7 @@ class Evaluator:
             whole_number("batch_size", size, least=1)
         self.game = game
         self.batch_size = int(size or default_batch_size(game.n_players))
-        self.on_error = on_error
+        self.on_error = _worth_of_failure(game, on_error)
         self.timeout = timeout
         self._watch = watch
         self._deadline = deadline
@@ -83,8 +83,9 @@ class Evaluator:
         """What was submitted, and not taken yet."""
         self._pending_ends: Pending | None = None
         self._checked = False
-        self._raises = failure_value(on_error) is None
-        self._failures = FailureCounter(game, failure_value(on_error))
+        counted_as = failure_value(self.on_error)
+        self._raises = counted_as is None
+        self._failures = FailureCounter(game, counted_as)
         self._known_before = KnownBefore(game, start, ledger)
         self.known = self._known_before.known
         self.found = self._known_before.found
@@ -350,3 +351,15 @@ class Evaluator:
         """Return a function that evaluates another game of the same players, in this process and without a ledger."""
         n = self.game.n_players
         return Evaluator(as_game(game, n), batch_size=default_batch_size(n), n_jobs=1)
+
+
+def _worth_of_failure(game: Game, on_error: str | float) -> str | float:
+    """Return `on_error`, with "empty" as a number: the value of coalitions that the model cannot be fitted to."""
+    if on_error != "empty":
+        return on_error
+    defaults = getattr(game.function, "defaults", None)
+    if defaults is None:
+        raise ValueError('on_error="empty" is for games made by fgsv.utility: give the number a failure counts as')
+    if len(defaults) > 1:
+        raise ValueError(f'on_error="empty" is for one output, but the game has {len(defaults)}: give a number')
+    return float(defaults[0])

@@ -57,24 +57,11 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
 def access_to(given: Any, game: Game, **options: Any) -> tuple[GameAccess, AbstractContextManager[object]]:
     """Return access to the game and the context that opens it; access that is already open stays open."""
     if not is_open(given):
-        options["on_error"] = worth_of_failure(given, options.get("on_error", "raise"))
         evaluator = Evaluator(game, **options)
         return evaluator, evaluator
     if settled := sorted(name for name, option in options.items() if option not in (None, "raise")):
         raise ValueError(f"{', '.join(settled)} cannot be set here: the open evaluator has set it")
     return given, given.evaluator.cleared()
-
-
-def worth_of_failure(game: Any, on_error: str | float) -> str | float:
-    """Return `on_error`, with "empty" as a number: the value of coalitions that the model cannot be fitted to."""
-    if on_error != "empty":
-        return on_error
-    defaults = getattr(game, "defaults", None)
-    if defaults is None:
-        raise ValueError('on_error="empty" is for games made by fgsv.utility: give the number a failure counts as')
-    if len(defaults) > 1:
-        raise ValueError(f'on_error="empty" is for one output, but the game has {len(defaults)}: give a number')
-    return float(defaults[0])
 
 
 def keywords(function: Callable[..., object]) -> list[str]:
