@@ -18,9 +18,9 @@ import numpy as np
 
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
-from fgsv.evaluation.batch import PackedBatch, default_batch_size
+from fgsv.evaluation.batch import Asked, PackedBatch, default_batch_size
 from fgsv.evaluation.game_access import FailureCounter, Meter, Pending
-from fgsv.evaluation.lookup import Asked, LedgerLookup, recheck
+from fgsv.evaluation.lookup import LedgerLookup, recheck
 from fgsv.evaluation.queue import Queue
 from fgsv.evaluation.recording import Recorded, Recorder
 from fgsv.evaluation.start import KnownBefore, Start

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.evaluation.lookup import Asked
+from fgsv.evaluation.batch import Asked
 from fgsv.game import Game, GameError
 from fgsv.ledger import Outcome
 from fgsv.methods import Evaluate
