@@ -101,11 +101,11 @@ def test_nothing_parses_what_fgsv_wrote():
     importers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(parsed(path)))}
     # these read Args, what users type, cells of tables, words of texts, and characters of a terminal
     assert importers == {
-        "answers/pieces.py",
         "cli/options.py",
         "cli/parsers.py",
         "data/reading.py",
         "utilities/language/read_texts.py",
+        "utilities/language/sentences.py",
         "words.py",
     }
 
