@@ -26,8 +26,6 @@ from fgsv.results import Result
             ["value", "TRAIN", *COLUMNS, "--seal", ".", "--public", "1", "--ledger", "l"],
             ". is not a seal: it is a folder",
         ),
-        (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "not a multiple of the smallest unit"),
-        (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be a positive number"),
         (
             ["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"],
             "with --test or --test-by, not both",
@@ -149,20 +147,3 @@ def test_a_file_that_was_edited_by_hand(fgsv_command, saved, tmp_path, place, co
     code, text, notes = fgsv_command(command, other, *options.get(command, []))
     assert (code, text, words in notes) == (2, "", True), notes
     assert len(notes.splitlines()) == 1
-
-
-def test_a_ledger_of_another_game(fgsv_command, saved, train, tmp_path):
-    squares = fgsv.Game(lambda masks: masks.sum(axis=1) ** 2, 12, fingerprint="squares")
-    fgsv.value(squares, budget=100, ledger=tmp_path / "squares.db")
-    code, _, notes = fgsv_command("verify", saved, "--ledger", tmp_path / "squares.db")
-    assert (code, len(notes.splitlines())) == (2, 1)
-    assert "belongs to another game" in notes
-    for wrong in (tmp_path / "no.db", train, saved):
-        code, _, notes = fgsv_command("verify", saved, "--ledger", wrong)
-        assert (code, len(notes.splitlines())) == (2, 1), notes
-    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--ledger", train)
-    assert (code, "cannot open the ledger" in notes) == (2, True), notes
-    # to value one more game a ledger of others will do: each keeps to its own evaluations
-    plain = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--json")[1]
-    beside = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--json", "--ledger", tmp_path / "squares.db")[1]
-    assert json.loads(plain)["groupings"] == json.loads(beside)["groupings"]

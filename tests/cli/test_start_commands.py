@@ -237,14 +237,3 @@ def test_forget_withdrawn_rows(fgsv_command, march):
     assert (code, "not the table" in notes) == (2, True)
     code, _, notes = fgsv_command(*forget, *run[:-2])
     assert (code, "tested on test.csv: give this file" in notes) == (2, True)
-
-
-def test_bad_starts(fgsv_command, march, tmp_path):
-    april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 100]
-    code, _, notes = fgsv_command(*april, "--start", march / "none.db")
-    assert (code, "there is no ledger" in notes) == (2, True)
-    code, _, notes = fgsv_command(*april, "--start", march / "march.db", "--ledger", march / "march.db")
-    assert (code, "both the ledger of this run and one to start from" in notes) == (2, True)
-    pd.read_csv(march / "april.csv").drop(columns="b").to_csv(march / "narrow.csv", index=False)
-    code, _, notes = fgsv_command("value", march / "narrow.csv", *april[2:], "--start", march / "march.db")
-    assert (code, "column 'b' is no feature here" in notes) == (2, True)

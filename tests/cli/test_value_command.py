@@ -1,6 +1,8 @@
 """The command `fgsv value`: a file in, a table and a folder out."""
 
+import io
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -45,6 +47,12 @@ def test_the_same_command_gives_the_same_bytes_but_for_the_date(fgsv_command, tr
         written.append([(tmp_path / "o" / name).read_bytes() for name in names])
     assert written[0] == written[1]
     assert [text.replace(b"1970-01-02", b"1970-01-01") for text in written[2]] == written[0]
+
+
+def test_stdin(fgsv_command, train, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(train.read_bytes())))
+    command = ["value", "-", *COLUMNS, "--budget", 200, "--json"]
+    assert fgsv_command(*command) == fgsv_command("value", train, *command[2:])
 
 
 def test_several_group_columns_from_one_run(fgsv_command, train, tmp_path):
@@ -216,16 +224,3 @@ def test_a_finished_valuation_is_not_replaced_in_silence(fgsv_command, train, tm
     assert not list((tmp_path / "o").glob("*.part"))
     code, _, notes = fgsv_command(*command[:-1], train)
     assert (code, "is a file" in notes) == (2, True)
-
-
-def test_the_test_error_is_printed(fgsv_command, tmp_path):
-    providers(200).to_csv(tmp_path / "more.csv", index=False)
-    command = ["value", tmp_path / "more.csv", *COLUMNS, "--budget", 100]
-    rows = json.loads(fgsv_command(*command, "--json")[1])["errors_of_shares"]
-    code, text, notes = fgsv_command(*command)
-    assert code == 0
-    assert "± test rows" in text
-    assert "the test rows leave about ±" in notes
-    for row in rows:
-        assert f"{row['monte_carlo']:.2%}" in text
-        assert f"{row['test_rows']:.2%}" in text
