@@ -80,7 +80,7 @@ def test_an_audit_that_fails_without_a_folder_still_prints_the_values(fgsv_comma
     assert "too many players" in notes
 
 
-@pytest.mark.parametrize("place", ["a file", "in a file", "no permission", "page is a folder"])
+@pytest.mark.parametrize("place", ["a file", "in a file", "no permission", "page is a folder", "long name"])
 def test_an_output_that_cannot_be_written_is_refused_before_the_run(
     fgsv_command, train, tmp_path, monkeypatch, place
 ):
@@ -93,6 +93,8 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_run(
         out.write_text("")
     elif place == "in a file":
         out = train / "below"
+    elif place == "long name":
+        out = tmp_path / ("x" * 300)
     elif place == "no permission":
         monkeypatch.setattr("fgsv.files.tempfile.TemporaryFile", lambda **_: full_disk())
     else:

@@ -183,8 +183,6 @@ def test_bad_starts(tmp_path):
         known(market("abc"), [tmp_path / "empty.db"])
     with pytest.raises(WrongLedger, match="both the ledger of this run and one to start from"):
         run(tmp_path / "march.db", "abc", start=tmp_path / "march.db")
-    with pytest.raises(ValueError, match="'a' is given twice"):
-        fgsv.Game(len, 2, frame="roots", players=["a", "a"])
 
 
 def test_only_draws_by_a_recorded_law_are_draws(tmp_path):
