@@ -236,12 +236,6 @@ def test_options_that_do_not_go_together_are_named(fgsv_command, corpus, options
     assert words in errors
 
 
-def test_a_command_says_whether_values_are_predictions(fgsv_command, corpus):
-    code, _, said = fgsv_command("value", corpus, *OPTIONS, "--budget", 60)
-    assert code == 0, said
-    assert "values are predictions" in said
-
-
 def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_command, corpus, tmp_path):
     pytest.importorskip("vl_convert")
     out = tmp_path / "out"
