@@ -10,7 +10,6 @@ import pytest
 from cli_cases import COLUMNS, providers
 
 import fgsv
-from fgsv.data import models
 from fgsv.pipeline import folder
 from fgsv.results import Result
 
@@ -25,6 +24,7 @@ def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
         assert word in text
     assert "classification" in notes
     assert "plan: about 400 evaluations" in notes
+    assert "values are predictions" in notes
     frame = pd.read_csv(out / "valuation.csv")
     assert list(frame.columns) == [
         "group", "players", "value", "stderr", "share", "share_low", "share_high", "payout", "without", "alone",
@@ -120,40 +120,6 @@ def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
     assert any(note.startswith("regression") for note in document["notes"])
     assert any("preprocessing is refitted for each coalition" in note for note in document["notes"])
     assert sum(row["players"] for row in document["groupings"]["provider"]) == 17
-
-
-def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(
-        "from sklearn.naive_bayes import GaussianNB\nmodel = GaussianNB()\nnumber = 3\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 40, "--model", "mine:model")
-    assert code == 0
-    assert "GaussianNB" in notes
-    for wrong in ("mine:nothing", "nothing:model", "guess"):
-        code, _, notes = fgsv_command("value", train, *COLUMNS, "--model", wrong)
-        assert code == 2
-        assert "model" in notes
-
-
-@pytest.mark.parametrize(
-    ("model", "task"),
-    [
-        (model, task)
-        for model in models.NAMES
-        for task in ("classification", "regression")
-        if models.task_of(model) in (None, task)
-    ],
-)
-def test_every_model_that_has_a_name(fgsv_command, tmp_path, model, task):
-    frame = providers().query("provider != 'west'")
-    frame.assign(fold=frame.index % 5 == 0).to_csv(tmp_path / "t.csv", index=False)
-    target = ["--target", "y" if task == "classification" else "a", "--task", task]
-    players = ["--group", "provider", "--unit", "provider"]  # eight coalitions
-    rest = ["--ignore", "site", "--test-by", "fold", *target]
-    code, text, notes = fgsv_command("value", tmp_path / "t.csv", *players, *rest, "--model", model)
-    assert code == 0, notes
-    assert "north" in text
 
 
 def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
