@@ -242,6 +242,7 @@ def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_com
     options = [*OPTIONS, "--output-by", "domain", "--budget", 100, "--payout", "600,300,100", "--pay-anyway"]
     code, printed, errors = fgsv_command("value", corpus, *options, "--out", out)
     assert code == 0, errors
+    assert "values are predictions" in errors
     paid = Result.load(out / "valuation.json").payout
     assert "1,000.00 EUR (600.00 for court, 300.00 for field, 100.00 for press), linear" in errors
     assert all(f"{payment:,}" in printed for payment in paid.payments)

@@ -24,7 +24,6 @@ def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
         assert word in text
     assert "classification" in notes
     assert "plan: about 400 evaluations" in notes
-    assert "values are predictions" in notes
     frame = pd.read_csv(out / "valuation.csv")
     assert list(frame.columns) == [
         "group", "players", "value", "stderr", "share", "share_low", "share_high", "payout", "without", "alone",
