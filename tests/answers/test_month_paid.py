@@ -257,6 +257,7 @@ def test_a_payout_that_is_not_known_is_refused():
         ({"currency": "euro"}, "three capital letters"),
         ({"confidence": 95}, "confidence must be between 0 and 1"),
         ({"sample": 2}, "sample must be at least 4"),
+        ({"budget": 10}, "budget must be at least 64"),
         ({"seed_from": 7}, "a text as seed_from"),
         ({"before": "october"}, "a result"),
     ],

@@ -104,7 +104,7 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
     copied = frame[(frame["publisher"] == "Field") & (frame["split"] == "train")].assign(publisher="Thief")
     path = written(pd.concat([frame, copied]), tmp_path / "copied.jsonl")
     code, printed, errors = fgsv_command(
-        "value", path, "--audit", *OPTIONS, "--budget", 100, "--audit-budget", 1400, "--parts", 2, "--json"
+        "value", path, "--audit", *OPTIONS, "--budget", 100, "--audit-budget", 1700, "--parts", 2, "--json"
     )
     assert code == 0, errors
     sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}

@@ -84,12 +84,12 @@ def test_a_budget_that_ends_too_soon_says_what_the_target_takes():
 
 
 def test_a_target_that_is_missed_for_want_of_certainty_does_not_name_fewer_evaluations_than_were_made():
-    game, options = SumOfUnanimity(16, seed=5), {"budget": 66, "learn": "sizes", "seed": 2}
+    game, options = SumOfUnanimity(16, seed=5), {"budget": 96, "learn": "sizes", "seed": 2}
     precision = 1.005 * fgsv.value(game, np.arange(16) % 3, **options).sampling_half_width().max()
     missed = fgsv.value(game, np.arange(16) % 3, precision=precision, **options)
     assert missed.degrees_of_freedom < 8
     assert missed.end.detail == (
-        f"budget of 66 reached; a precision of {precision:g} would take more evaluations: errors are known only "
+        f"budget of 96 reached; a precision of {precision:g} would take more evaluations: errors are known only "
         "roughly so far"
     )
 

@@ -123,6 +123,7 @@ def royalties(
     """
     check_type(seed_from, str, "a text as seed_from")
     check_confidence(confidence)
+    budget = None if budget is None else whole_number("budget", budget, 64)
     if before is not None:
         check_result(before)
     work = Work.of(as_list(answers, "answers must be a list of fgsv.answers.Answer"), stratum, scorer, seed_from, how)

@@ -213,9 +213,9 @@ class Valuation:
     @property
     def group_deviations(self) -> Floats | None:
         """(R, K, q): the variance of any weighted sum of groups is the sum over R of its squares; None if unknown."""
-        if self.deviations is None:
+        if self.deviations is None or (self.player_values is None and not self.efficient):
             return None
-        if self.estimate.of_groups:
+        if self.player_values is None:
             return self.deviations.astype(float)
         return np.stack([self.partition.sums(each.astype(float)) for each in self.deviations])
 
