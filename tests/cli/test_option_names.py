@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from cli_cases import providers
+from test_command_line import options
 
 import fgsv
 from fgsv import words
-from fgsv.cli import app
 from fgsv.ledger.forgetting import forget
 from fgsv.payout import PayoutRefused, Terms
 from fgsv.pipeline import value_data
@@ -24,16 +23,6 @@ from fgsv.words import in_command, option
 
 TABLE = {"target": "y", "group": "provider", "ignore": "site"}
 TEXT = {"text": "text", "group": "provider"}
-
-
-def all_options():
-    """Return the options of all commands."""
-
-    def of(command):
-        below = [name for sub in getattr(command, "commands", {}).values() for name in of(sub)]
-        return [name for parameter in command.params for name in parameter.opts] + below
-
-    return set(of(typer.main.get_command(app)))
 
 
 @pytest.fixture
@@ -166,7 +155,7 @@ def test_saved_words_are_the_same_in_python_and_in_a_command(fgsv_command, folde
 
 
 def test_every_option_that_a_message_names_exists():
-    source, known = Path(fgsv.__file__).parent, all_options()
+    source, known = Path(fgsv.__file__).parent, set().union(*options().values())
     calls = [
         node
         for path in source.rglob("*.py")

@@ -177,12 +177,6 @@ def test_a_report_shows_documents_escaped_and_leaves_them_out_if_asked(fgsv_comm
     assert "&lt;script&gt;alert" not in whole.read_text()
 
 
-def test_plan_predicts(fgsv_command, corpus):
-    code, printed, errors = fgsv_command("plan", corpus, *OPTIONS, "--pilot", 100, "--json")
-    assert code == 0, errors
-    assert json.loads(printed)["plan"]
-
-
 def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path):
     frame = documents()
     frame.loc[frame["split"] == "test", "body"] = "completely different tokens nobody wrote anywhere"

@@ -20,13 +20,11 @@ from fgsv.ledger.tools import merge
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefgh")}
 
 
-def market(players, frame="roots", *, independent_rows=False, calls=None):
+def market(players, frame="roots", *, independent_rows=False):
     """Return the game in which a coalition is worth the root of what its players weigh, whoever else is there."""
     weights = np.array([WEIGHTS[player] for player in players])
 
     def function(masks):
-        if calls is not None:
-            calls.append(len(masks))
         return np.sqrt(masks @ weights)
 
     return Game(function, len(players), frame=frame, players=list(players), independent_rows=independent_rows)
