@@ -142,7 +142,6 @@ EXPECTED = {
     lambda: pipeline.check_folder(3, force=False): "a folder must be given as a path, got int",
     lambda: VALUED.save(3): "a saved valuation must be given as a path, got int",
     lambda: summary("run.db"): "expected an open ledger, got str",
-    lambda: plots.convergence(3): "rounds must be those of fgsv.iterate, or the history of a result, got 3",
     lambda: plots.attack(VALUED): "expected the table of fgsv.audit.shell_companies, got Valuation",
     lambda: plots.prudence(GAME): "expected a diagnosis, got Game: fgsv.diagnose makes one",
     lambda: fgsv.value(fgsv.open_text(TEXTS, group="provider")): "game must be callable, from an (m, n) boolean",
