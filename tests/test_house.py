@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from tracing import RUNS, counts
 
-import fgsv
-
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fgsv"
 LAYERS = [
@@ -131,16 +129,12 @@ def test_messages_name_options_by_the_function_that_knows_who_reads_them():
     assert {found for path in others for found in options_in_messages(path)} == OTHER_PROGRAMS
 
 
-def test_importing_fgsv_loads_no_optional_package():
+def test_importing_fgsv_loads_nothing_heavy():
     code = "import fgsv, sys; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    heavy = {"numpy", "torch", "diffusers", "transformers", "peft", "ray", "dask", "matplotlib", "jinja2", "pyarrow"}
+    heavy = {"numpy", "scipy", "pandas", "sklearn", "typer", "torch", "diffusers", "transformers", "peft", "ray"}
+    heavy |= {"dask", "matplotlib", "jinja2", "pyarrow"}
     assert not heavy & {name.split(".")[0] for name in loaded.split()}
-
-
-def test_every_public_name_is_there():
-    for name in fgsv.__all__:
-        assert getattr(fgsv, name) is not None
 
 
 @pytest.fixture(scope="module")
