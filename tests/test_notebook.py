@@ -83,20 +83,6 @@ def test_audits_and_settlements_print_as_tables(result):
     assert "corrections of 20.00 EUR" in settled._repr_html_()
 
 
-def test_a_valuation_is_a_mapping_of_its_groups(result):
-    assert len(result) == 2
-    assert list(result) == [HOSTILE, "north"]
-    assert "north" in result
-    north = result["north"]
-    assert (north.name, north.players, float(north.value)) == ("north", 2, pytest.approx(7.0))
-    assert float(north.share) == pytest.approx(7 / 8)
-    np.testing.assert_array_equal(north.interval, result.interval()[1])
-    np.testing.assert_array_equal(north.share_interval, result.share_interval()[1])
-    with pytest.raises(KeyError, match="the groups are"):
-        result["south"]
-    assert fgsv.value(lambda masks: -masks.sum(axis=1), ["a", "b"])["a"].share is None
-
-
 def test_a_valuation_is_a_document(result):
     document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert document["groups"][1]["value"] == pytest.approx(7.0)

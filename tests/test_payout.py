@@ -344,11 +344,6 @@ def test_bad_arguments(kwargs, error, words):
         payout.split(valuation_of([1, 2]), **kwargs)
 
 
-def test_numbers_are_no_valuation():
-    with pytest.raises(TypeError, match="expected a valuation, got ndarray"):
-        payout.split(valuation_of([1, 2]).values, 100)
-
-
 def test_a_code_of_ones_own_needs_its_smallest_unit():
     paid = payout.split(valuation_of([1, 2]), 100, "XQZ", unit="0.5")
     assert paid.payments == (Decimal("33.5"), Decimal("66.5"))

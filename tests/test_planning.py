@@ -15,7 +15,6 @@ from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.planning import PILOT_STARTED, Limits, Plan, offer_of_units, plan_table, value_with_plan
 from fgsv.running.stopping import LOOKS
-from fgsv.valuation import Reason
 
 
 def watched(game, limits, watch):
@@ -42,38 +41,9 @@ class Watch:
         self.pace = pace
 
 
-class Interrupted:
-    """An additive game of 13 players that is interrupted after so many evaluations."""
-
-    n_players = 13
-
-    def __init__(self, after):
-        self.after, self.asked = after, 0
-
-    def __call__(self, masks):
-        self.asked += len(masks)
-        if self.asked > self.after:
-            raise KeyboardInterrupt
-        return masks @ np.arange(1.0, 14)
-
-
-def test_an_interrupted_enumeration_has_no_valuation():
-    watch = Watch()
-    with pytest.raises(KeyboardInterrupt):
-        watched(Interrupted(6000), Limits(), watch)
-    assert watch.rounds
-    assert not any(is_estimate for _, is_estimate, _ in watch.rounds)
-
-
-def test_an_interrupted_sample_returns_what_there_is():
-    valuation, history = watched(Interrupted(600), Limits(budget=2000), Watch())
-    assert valuation.end.reason is Reason.INTERRUPTED
-    assert valuation.n_evaluations == history[-1].n_evaluations <= 600
-
-
 def test_an_enumeration_can_be_watched_beside_a_precision():
     watch = Watch()
-    valuation, _ = watched(Interrupted(np.inf), Limits(2**13, 1e-9), watch)
+    valuation, _ = watched(fgsv.Game(lambda masks: masks @ np.arange(1.0, 14), 13), Limits(2**13, 1e-9), watch)
     np.testing.assert_allclose(valuation.values, np.arange(1.0, 14))
     assert valuation.exact
     assert watch.rounds[-1][1]

@@ -1,8 +1,6 @@
 """What a release promises, as far as no build is needed: `make check-release` does the rest."""
 
 import pickle
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,16 +10,6 @@ import fgsv
 from tools import check_release, other_peoples_data, smoke
 
 ROOT = Path(__file__).parents[1]
-
-
-def python(code):
-    """Run code in a Python of its own and return what it prints."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-
-
-def test_importing_fgsv_does_not_wait_for_numpy():
-    loaded = python("import fgsv, sys; print(' '.join(sys.modules))").split()
-    assert not {"numpy", "scipy", "pandas", "sklearn", "typer"} & set(loaded)
 
 
 def test_every_public_name_is_there_and_listed_once():

@@ -62,8 +62,6 @@ def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train,
     monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     code, _, notes = fgsv_command("value", train, "--audit", *COLUMNS, "--audit-budget", 1000)
     assert (code, "4 groups needs at least 2342" in notes, "raise --audit-budget" in notes) == (2, True, True), notes
-    code, _, notes = fgsv_command("value", train, "--audit", *COLUMNS, "--parts", "two")
-    assert (code, "'--parts': must be like 2,3,5" in notes) == (2, True), notes
     providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)
     code, _, notes = fgsv_command("value", tmp_path / "w.csv", "--audit", *COLUMNS, "--metric", "accuracy")
     assert (code, "nothing to share" in notes) == (2, True), notes

@@ -10,16 +10,6 @@ from fgsv.cli import console
 pytestmark = pytest.mark.slow
 
 
-def test_a_second_audit_with_the_ledger_trains_nothing(fgsv_command, audited, learning, tmp_path):
-    command = [*audited, "--ledger", tmp_path / "run.db", "--json"]
-    code, first, notes = fgsv_command(*command)
-    assert (code, learning.fits > 300) == (0, True), notes
-    before = learning.fits
-    code, second, _ = fgsv_command(*command)
-    assert (code, learning.fits) == (0, before)
-    assert json.loads(second) == json.loads(first)
-
-
 @pytest.mark.parametrize("with_ledger", [True, False])
 def test_workers_change_nothing_in_an_audit(fgsv_command, audited, tmp_path, with_ledger):
     found = []

@@ -45,6 +45,7 @@ def options():
 def test_every_command_prints_json():
     found = options()
     assert len(found) == len(dict(commands(command_line.app))) > 15
+    assert set(reference()) == set(found)
     assert [name for name, words in found.items() if "--json" not in words] == []
 
 

@@ -26,9 +26,10 @@ def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path
     assert code == 0, notes
     for words in ("± evaluations", "± training seeds", "± test rows"):
         assert words in text
+    assert "the test rows leave about ±" in notes
     document = json.loads(fgsv_command(*command, "--out", tmp_path / "o", "--json")[1])
     for row in document["errors_of_shares"]:
-        assert f"{row['training_seeds']:.2%}" in text
+        assert all(f"{row[cause]:.2%}" in text for cause in ("monte_carlo", "training_seeds", "test_rows"))
     code, text, notes = fgsv_command("verify", tmp_path / "o" / "valuation.json", "--ledger", tmp_path / "run.db")
     assert code == 0, notes
 
@@ -73,10 +74,7 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--training-seeds", "fresh"], "random_state"),
         (["--training-seeds", "new"], "'fixed', 'fresh'"),
-        (["--also-slice", "nowhere"], "nowhere"),
-        (["--also-metric", "f1", "--metric", "accuracy,f1"], "need a single --metric"),
         (["--also-metric", "f1", "--metric", "accuracy", "--empty", "0,1"], "--empty takes one number"),
     ],
 )

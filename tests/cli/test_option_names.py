@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from cli_cases import providers
+from test_command_line import options
 
 import fgsv
 from fgsv import words
-from fgsv.cli import app
 from fgsv.ledger.forgetting import forget
 from fgsv.payout import PayoutRefused, Terms
 from fgsv.pipeline import value_data
@@ -24,16 +23,6 @@ from fgsv.words import in_command, option
 
 TABLE = {"target": "y", "group": "provider", "ignore": "site"}
 TEXT = {"text": "text", "group": "provider"}
-
-
-def all_options():
-    """Return the options of all commands."""
-
-    def of(command):
-        below = [name for sub in getattr(command, "commands", {}).values() for name in of(sub)]
-        return [name for parameter in command.params for name in parameter.opts] + below
-
-    return set(of(typer.main.get_command(app)))
 
 
 @pytest.fixture
@@ -97,28 +86,20 @@ def as_words(arguments):
     return [word for name, value in given.items() for word in ([name] if value is True else [name, value])]
 
 
-@pytest.mark.parametrize(("files", "opened", "run", "in_python", "_"), MISTAKES)
-def test_in_python_an_error_names_a_parameter(folder, files, opened, run, in_python, _):
-    functions = [opener(opened), *([value_data] if run else [])]
-    known = {name for function in functions for name in inspect.signature(function).parameters}
-    with pytest.raises((ValueError, FileExistsError)) as raised:
-        value_data(opener(opened)(files.split(), **opened), **run)
-    assert in_python in str(raised.value)
-    assert re.findall(r"--[a-z]", str(raised.value)) == []
-    assert re.sub(r"=.*|\W+$", "", in_python).split()[-1] in known
-
-
 @pytest.mark.parametrize(("files", "opened", "run", "in_python", "in_a_command"), MISTAKES)
-def test_in_a_command_the_same_error_names_an_option(
+def test_an_error_names_a_parameter_in_python_and_an_option_in_a_command(
     fgsv_command, folder, files, opened, run, in_python, in_a_command
 ):
     code, _, notes = fgsv_command("value", *files.split(), *as_words(opened | run))
     error = notes.splitlines()[-1]
     assert (code, in_a_command in error) == (2, True), notes
     assert re.findall(rf"(?<![\w-]){re.escape(in_python)}", error) == []
-    name = re.search(r"--[a-z-]+", in_a_command)[0]
-    assert f"\n  {name} " in fgsv_command("value", "--help-all")[1]
-    assert option("force", True) == "force=True"  # a command that has ended leaves Python as it was
+    with pytest.raises((ValueError, FileExistsError)) as raised:
+        value_data(opener(opened)(files.split(), **opened), **run)
+    assert in_python in str(raised.value)  # a command that has ended leaves Python as it was
+    functions = [opener(opened), *([value_data] if run else [])]
+    known = {name for function in functions for name in inspect.signature(function).parameters}
+    assert re.sub(r"=.*|\W+$", "", in_python).split()[-1] in known
 
 
 def test_a_refused_payout_says_how_to_insist(fgsv_command, folder):
@@ -174,7 +155,7 @@ def test_saved_words_are_the_same_in_python_and_in_a_command(fgsv_command, folde
 
 
 def test_every_option_that_a_message_names_exists():
-    source, known = Path(fgsv.__file__).parent, all_options()
+    source, known = Path(fgsv.__file__).parent, set().union(*options().values())
     calls = [
         node
         for path in source.rglob("*.py")

@@ -39,36 +39,6 @@ def test_every_ignored_column_is_left_out(fgsv_command, with_ids, tmp_path):
     assert fgsv.results.Result.load(out / "valuation.json").source.columns["ignored"] == ["id", "b"]
 
 
-def test_the_audit_splits_into_every_number_of_parts(fgsv_command, with_ids):
-    command = [
-        "value",
-        with_ids,
-        "--audit",
-        "--group",
-        "site",
-        "--target",
-        "y",
-        "--ignore",
-        "id,provider",
-        "--budget",
-        100,
-    ]
-    command += ["--audit-budget", 3000, "--parts", "2", "--parts", "3", "--json"]
-    code, text, notes = fgsv_command(*command)
-    assert code == 0, notes
-    assert {row["parts"] for row in json.loads(text)["audit"]["attacks"]} == {2, 3}
-
-
-def test_a_payout_for_each_output_may_be_repeated(fgsv_command, with_ids, tmp_path):
-    out = tmp_path / "out"
-    command = ["value", with_ids, *ONCE, "--metric", "accuracy,neg_log_loss", "--budget", 100, "--out", out]
-    assert fgsv_command(*command)[0] == 0
-    pay = ["payout", out / "valuation.json", "--json"]
-    repeated = fgsv_command(*pay, "--amount", 30, "--amount", 20)
-    assert repeated == fgsv_command(*pay, "--amount", "30,20")
-    assert json.loads(repeated[1])["amount"] == "50.00"
-
-
 @pytest.mark.parametrize("column", ["Name, first", "provider ", 'a "b", c'])
 def test_a_column_in_double_quotes_may_have_commas_and_spaces(fgsv_command, tmp_path, column):
     path = tmp_path / "odd.csv"

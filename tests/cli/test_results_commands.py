@@ -80,17 +80,6 @@ def test_an_export_replaces_a_file_only_if_asked_to(fgsv_command, tmp_path):
     assert len(pd.read_csv(tmp_path / "all.CSV")) == 100
 
 
-def test_another_file_in_place_of_a_result_is_not_printed(fgsv_command, train, tmp_path):
-    """Such as a ledger: the error would be as long as the file."""
-    other = tmp_path / "run.db"
-    other.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 400)
-    seal = ["value", train, *COLUMNS, "--budget", 100, "--public", "1", "--seal"]
-    for command in (["report"], ["compare", tmp_path], ["seal", "check"], seal):
-        code, _, notes = fgsv_command(*command, other, *([tmp_path] if command == ["seal", "check"] else []))
-        assert code == 2
-        assert len(notes.splitlines()[-1]) < 500, command
-
-
 def test_a_plan_of_several_metrics_has_shares_in_percent(capsys):
     console.show(pd.DataFrame({"evaluations": [1000], "half_width": [0.2], "half_width_r2": [0.125]}))
     shown = capsys.readouterr().out

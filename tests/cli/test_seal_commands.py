@@ -73,11 +73,7 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
     ("arguments", "words"),
     [
         (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--ledger", "L"], "the seal: --public"),
-        (["value", "TRAIN", *COLUMNS, *BUDGET, "--public", "1"], "needs the seal"),
-        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--public", "1"], "needs a ledger"),
         (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--public", "1", "--seed", 0], "--seed cannot"),
-        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "TRAIN", "--public", "1"], "is not a seal"),
-        (["value", "TRAIN", *COLUMNS, "--budget", 99, "--seal", "SEAL", "--public", "1", "--ledger", "L"], "budget"),
         (["seal", "make", "TRAIN", *COLUMNS, "--seed", 1, "--out", "NEW"], "--seed cannot be sealed"),
         (["seal", "make", "TRAIN", *COLUMNS, "--out", "SEAL"], "already exists"),
         (

@@ -116,25 +116,17 @@ def test_plan_knows_it_too(fgsv_command, march):
     assert "3 of 5 providers" in json.loads(text)["start"]
 
 
-def test_without_start_the_preprocessing_moves_and_is_named(fgsv_command, march):
-    moved = pd.read_csv(march / "test.csv").iloc[:-1]
-    moved.to_csv(march / "moved.csv", index=False)
-    april = ["value", march / "april.csv", *COLUMNS, "--budget", 100, "--start", march / "march.db"]
-    for changed, words in {
-        ("--test", "moved.csv"): "test rows changed",
-        ("--test", "test.csv", "--metric", "accuracy"): "the score changed",
-        ("--test", "test.csv", "--model", "knn"): "the model changed",
-        ("--test", "test.csv", "--empty", "-3"): "the worth of nothing changed",
-        (
-            "--test",
-            "test.csv",
-            "--ignore",
-            "a",
-        ): "column 'a' is no feature here, but was one of the run to start from",
-    }.items():
-        options = [march / word if word.endswith(".csv") else word for word in changed]
-        code, _, notes = fgsv_command(*april, *options)
-        assert (code, words in notes, "can be reused" in notes) == (2, True, True), notes
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (["--metric", "accuracy"], "the score changed"),
+        (["--ignore", "a"], "column 'a' is no feature here, but was one of the run to start from"),
+    ],
+)
+def test_what_prevents_a_start_is_named(fgsv_command, march, changed, words):
+    april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--start", march / "march.db"]
+    code, _, notes = fgsv_command(*april, *changed)
+    assert (code, words in notes, "can be reused" in notes) == (2, True, True), notes
 
 
 def test_test_rows_chosen_by_content_stay_the_test_rows(fgsv_command, files):
@@ -187,8 +179,6 @@ def test_forget_those_who_are_not_there_any_more(fgsv_command, march):
     assert fgsv_command(*april, "--start", march / "march.db", "--ledger", march / "april.db")[0] == 0
     code, text, _ = fgsv_command("ledger", "forget", march / "march.db", "--keep", march / "april.db", "--json")
     assert (code, json.loads(text)["players"]) == (0, 4)
-    code, _, notes = fgsv_command("ledger", "forget", march / "march.db")
-    assert (code, "--player" in notes) == (2, True)
     saved = march / "march" / "valuation.json"
     code, text, notes = fgsv_command("verify", saved, "--ledger", march / "march.db")
     assert (code, "evaluations of forgotten players, which were erased" in text + notes) == (1, True)
@@ -237,14 +227,3 @@ def test_forget_withdrawn_rows(fgsv_command, march):
     assert (code, "not the table" in notes) == (2, True)
     code, _, notes = fgsv_command(*forget, *run[:-2])
     assert (code, "tested on test.csv: give this file" in notes) == (2, True)
-
-
-def test_bad_starts(fgsv_command, march, tmp_path):
-    april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 100]
-    code, _, notes = fgsv_command(*april, "--start", march / "none.db")
-    assert (code, "there is no ledger" in notes) == (2, True)
-    code, _, notes = fgsv_command(*april, "--start", march / "march.db", "--ledger", march / "march.db")
-    assert (code, "both the ledger of this run and one to start from" in notes) == (2, True)
-    pd.read_csv(march / "april.csv").drop(columns="b").to_csv(march / "narrow.csv", index=False)
-    code, _, notes = fgsv_command("value", march / "narrow.csv", *april[2:], "--start", march / "march.db")
-    assert (code, "column 'b' is no feature here" in notes) == (2, True)

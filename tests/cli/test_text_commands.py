@@ -177,12 +177,6 @@ def test_a_report_shows_documents_escaped_and_leaves_them_out_if_asked(fgsv_comm
     assert "&lt;script&gt;alert" not in whole.read_text()
 
 
-def test_plan_predicts(fgsv_command, corpus):
-    code, printed, errors = fgsv_command("plan", corpus, *OPTIONS, "--pilot", 100, "--json")
-    assert code == 0, errors
-    assert json.loads(printed)["plan"]
-
-
 def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path):
     frame = documents()
     frame.loc[frame["split"] == "test", "body"] = "completely different tokens nobody wrote anywhere"
@@ -236,18 +230,13 @@ def test_options_that_do_not_go_together_are_named(fgsv_command, corpus, options
     assert words in errors
 
 
-def test_a_command_says_whether_values_are_predictions(fgsv_command, corpus):
-    code, _, said = fgsv_command("value", corpus, *OPTIONS, "--budget", 60)
-    assert code == 0, said
-    assert "values are predictions" in said
-
-
 def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_command, corpus, tmp_path):
     pytest.importorskip("vl_convert")
     out = tmp_path / "out"
     options = [*OPTIONS, "--output-by", "domain", "--budget", 100, "--payout", "600,300,100", "--pay-anyway"]
     code, printed, errors = fgsv_command("value", corpus, *options, "--out", out)
     assert code == 0, errors
+    assert "values are predictions" in errors
     paid = Result.load(out / "valuation.json").payout
     assert "1,000.00 EUR (600.00 for court, 300.00 for field, 100.00 for press), linear" in errors
     assert all(f"{payment:,}" in printed for payment in paid.payments)

@@ -12,20 +12,6 @@ from fgsv.payout import Doubt
 from fgsv.results import Decision, Result
 
 
-def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeypatch):
-    frame = providers()
-    frame["y"] = np.random.default_rng(5).integers(0, 2, 60)
-    frame.loc[frame.index % 2 == 0, "y"] = 1 - (frame["a"] > 0)
-    frame["fold"] = frame.index % 2
-    frame.loc[frame["fold"] == 1, "y"] = (frame["a"] > 0).astype(int)
-    frame.to_csv(tmp_path / "w.csv", index=False)
-    monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
-    code, _, notes = fgsv_command(
-        "value", tmp_path / "w.csv", *COLUMNS, "--ignore", "site", "--test-by", "fold", "--payout", 100
-    )
-    assert (code, "nothing to share" in notes) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -53,7 +53,17 @@ def as_gzip(frame, path):
     frame.to_json(path, orient="records", lines=True, double_precision=15, compression="gzip")
 
 
-WRITERS = {"a.jsonl": as_jsonl, "a.json": as_json, "a.xlsx": as_excel, "a.zip": as_zip, "a.jsonl.gz": as_gzip}
+WRITERS = {
+    "a.jsonl": as_jsonl,
+    "a.json": as_json,
+    "a.xlsx": as_excel,
+    "a.zip": as_zip,
+    "a.jsonl.gz": as_gzip,
+    "a.parquet": lambda frame, path: frame.to_parquet(path),
+    **dict.fromkeys(["a.csv", "a.csv.gz"], lambda frame, path: frame.to_csv(path, index=False)),
+    **dict.fromkeys(["a.tsv", "a.tsv.gz"], lambda frame, path: frame.to_csv(path, index=False, sep="\t")),
+    "a.txt": lambda frame, path: frame.to_csv(path, index=False, sep=";"),
+}
 
 
 @pytest.mark.parametrize("name", WRITERS)

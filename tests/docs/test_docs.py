@@ -79,21 +79,6 @@ def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
             run_commands(code)
 
 
-def test_every_command_is_in_the_reference():
-    sys.path.insert(0, str(DOCS))
-    try:
-        from hooks import reference
-    finally:
-        sys.path.remove(str(DOCS))
-    text = reference()
-    for command in cli.app.registered_commands:
-        name = command.name or command.callback.__name__.replace("_", "-")
-        assert f"## fgsv {name}\n" in text
-    for name in ("--group", "--refit-preprocessing", "--aggregate-only"):
-        assert name in text
-    assert "## fgsv ledger show" in text
-
-
 def test_the_site_builds_strictly(tmp_path):
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")

@@ -49,7 +49,9 @@ def of_experiments():
 def of_benchmarks():
     """Return the options that the parsers of benchmarks and tools add."""
     sources = [path for room in ("benchmarks", "tools") for path in (ROOT / room).glob("*.py")]
-    return {name for path in sources for name in re.findall(r'add_argument\(\s*"(--[\w-]+)"', path.read_text("utf-8"))}
+    return {
+        name for path in sources for name in re.findall(r'add_argument\(\s*"(--[\w-]+)"', path.read_text("utf-8"))
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

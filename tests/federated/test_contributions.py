@@ -105,14 +105,6 @@ def test_who_changed_nothing_has_exactly_zero(log, options):
     np.testing.assert_allclose(rounds.values.sum(axis=0), rounds.total, rtol=1e-9)
 
 
-def test_fedavg_is_reproduced(log):
-    for number in log.rounds[:-1]:
-        this, following = log.read(number), log.read(number + 1)
-        made = weighted_mean(this.before, this.updates, this.weights)
-        for name, array in following.before.items():
-            np.testing.assert_allclose(made[name], array, rtol=1e-6, atol=1e-6)
-
-
 def test_stacked_and_batched_scores_are_those_one_by_one(log):
     masks = np.random.default_rng(1).random((20, 6)) < 0.5
     one = fgsv.federated.game(log, curved)

@@ -64,6 +64,10 @@ def scale_one(array):
     flat[0] = flat[0] * 1.01 + 1e-3
 
 
+def last_bit(array):
+    array[0, 0] = np.nextafter(array[0, 0], np.inf)
+
+
 def swap(items):
     items[0], items[1] = items[1], items[0]
 
@@ -96,6 +100,8 @@ ALTERED = {
     "efficient": lambda d: d["estimate"].update(efficient=False),
     "predictions or corrected": lambda d: d["estimate"].update(correction=0.25),
     "the end": to_interrupted,
+    "the reason of the end": lambda d: d["end"].update(reason="target"),
+    "the last bit of a value": lambda d: bits(d["estimate"], "values", last_bit),
     "degrees of freedom": lambda d: d["estimate"].update(degrees_of_freedom=d["estimate"]["degrees_of_freedom"] + 50),
     "the model": lambda d: d["settings"].update(model="Ridge(alpha=7)"),
     "the metric": lambda d: d["settings"].update(metric="r3"),
@@ -205,16 +211,6 @@ def test_no_report_is_written_of_an_altered_payment(made, tmp_path, fgsv_command
     words = f"the payment to {name!r} is stated as 999.00, but the values and the terms of the payout give {due}"
     assert (code, words in " ".join(notes.split())) == (2, True)
     assert not (tmp_path / "report.html").exists()
-
-
-def test_an_altered_reason_of_the_end_is_shown(made):
-    document = file.read(made / "result" / "valuation.json")
-    assert document["end"]["reason"] == "budget"
-    document["end"]["reason"] = "target"
-    (made / "altered.json").write_text(json.dumps(document))
-    found = fgsv.verify(Result.load(made / "altered.json").valuation, made / "run.db")
-    stated, derived = next((each.stated, each.derived) for each in found if each.where == "end")
-    assert stated != derived
 
 
 def test_any_number_or_text_of_a_result_may_be_altered(made, repeats):

@@ -107,20 +107,6 @@ def test_values_are_those_of_a_model_fitted_and_scored_by_hand(name):
         np.testing.assert_allclose(value[: len(expected)], expected, rtol=1e-6)  # the rest are folds of the test rows
 
 
-def test_a_model_that_cannot_be_fitted_to_all_rows_is_an_error_however_failures_count():
-    inputs = opened("classification", None).inputs
-    rare = np.flatnonzero(inputs.y == "readmitted")[:3]
-    rows = np.r_[np.flatnonzero(inputs.y == "well")[:40], rare]
-    from sklearn.calibration import CalibratedClassifierCV  # needs five rows of each class
-    from sklearn.linear_model import LogisticRegression
-
-    model = CalibratedClassifierCV(LogisticRegression())
-    game = fgsv.utility(model, inputs.X[rows], inputs.y[rows], inputs.X_test, inputs.y_test)
-    for on_error in ("raise", "empty", 0.5):
-        with pytest.raises(fgsv.GameError, match="CalibratedClassifierCV failed on the coalition of size 43"):
-            fgsv.value(game, budget=BUDGET, on_error=on_error)
-
-
 LEFT_OUT = {  # they need arguments, or are deprecated
     "ClassifierChain", "FixedThresholdClassifier", "MultiOutputClassifier", "OneVsOneClassifier",
     "OneVsRestClassifier", "OutputCodeClassifier", "PassiveAggressiveClassifier", "SelfTrainingClassifier",

@@ -70,6 +70,8 @@ def test_a_foreign_ledger_is_shown_without_control_characters(fgsv_command, ledg
         ["verify", "LEDGER", "--ledger", "LEDGER"],
         ["seal", "check", "LEDGER", "LEDGER"],
         ["payout", "LEDGER", "--amount", "1"],
+        ["report", "LEDGER"],
+        ["compare", "LEDGER", "LEDGER"],
         ["value", "TRAIN", "--group", "provider", "--target", "y", "--seal", "LEDGER", "--public", "1"],
     ],
 )

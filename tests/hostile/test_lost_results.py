@@ -70,17 +70,7 @@ def test_a_page_that_fails_is_said_and_the_result_stands(fgsv_command, train, tm
     assert names(tmp_path / "o") == FILES
 
 
-def test_an_audit_that_fails_without_a_folder_still_prints_the_values(fgsv_command, train, monkeypatch):
-    def fail(*_, **__):
-        raise MemoryError("too many players")
-
-    monkeypatch.setattr("fgsv.audit.table_audit.audit_through", fail)
-    code, text, notes = fgsv_command("value", train, "--audit", *OPTIONS)
-    assert (code, "north" in text) == (1, True)
-    assert "too many players" in notes
-
-
-@pytest.mark.parametrize("place", ["a file", "in a file", "no permission", "page is a folder"])
+@pytest.mark.parametrize("place", ["a file", "in a file", "no permission", "page is a folder", "long name"])
 def test_an_output_that_cannot_be_written_is_refused_before_the_run(
     fgsv_command, train, tmp_path, monkeypatch, place
 ):
@@ -93,6 +83,8 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_run(
         out.write_text("")
     elif place == "in a file":
         out = train / "below"
+    elif place == "long name":
+        out = tmp_path / ("x" * 300)
     elif place == "no permission":
         monkeypatch.setattr("fgsv.files.tempfile.TemporaryFile", lambda **_: full_disk())
     else:

@@ -106,12 +106,6 @@ def test_an_output_folder_that_is_a_link(fgsv_command, train, tmp_path, kind):
         assert code == 2, notes  # before the run
 
 
-def test_a_name_that_is_too_long_is_refused_before_the_run(fgsv_command, train, tmp_path, monkeypatch):
-    monkeypatch.setattr("fgsv.evaluation.workers.attempt", None)
-    code, _, notes = fgsv_command("value", train, *OPTIONS, "--out", tmp_path / ("x" * 300))
-    assert (code, "choose another folder" in notes) == (2, True), notes
-
-
 def test_an_output_with_odd_names(fgsv_command, train, tmp_path):
     for name in ("with space", "-dash", "quote'\"", "new\nline", "\x1b[31mred", "%s{}", "~", "株式"):
         out = tmp_path / name

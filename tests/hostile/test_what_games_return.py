@@ -6,7 +6,6 @@ import sys
 import textwrap
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes
 
@@ -46,17 +45,6 @@ class Reused:
 @pytest.mark.parametrize("run", [fgsv.exact, lambda game: fgsv.value(game, method="permutation", budget=300)])
 def test_a_reused_array_is_copied_before_the_next_batch_fills_it(run):
     np.testing.assert_array_equal(run(Reused()).values, run(fgsv.Game(honest, N)).values)
-
-
-def test_the_columns_of_a_frame_are_the_outputs_they_are_named_after():
-    def frame(masks):
-        return pd.DataFrame({"size": masks.sum(axis=1), "root": honest(masks)})
-
-    as_named = fgsv.exact(fgsv.Game(frame, N, outputs=["size", "root"])).values
-    swapped = fgsv.exact(fgsv.Game(frame, N, outputs=["root", "size"])).values
-    np.testing.assert_array_equal(swapped, as_named[:, ::-1])
-    other_names = fgsv.exact(fgsv.Game(frame, N, outputs=["one", "two"])).values  # by position
-    np.testing.assert_array_equal(other_names, as_named)
 
 
 def masked(masks):

@@ -87,40 +87,15 @@ def test_commands_write_large_counts_with_commas(tmp_path):
     assert " evaluations of 1 player erased from " in output
 
 
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory):
-    """Return the file of a valuation that is derived from its ledger, which is beside it."""
-    folder = tmp_path_factory.mktemp("honest")
-    result = fgsv.value(game(), [0, 1] * 6, budget=400, ledger=folder / "run.db")
-    result.save(folder / "valuation.json")
-    words = f"same: 2 values from {result.n_evaluations} recorded evaluations\n"
-    code, output = run("verify", folder / "valuation.json", "--ledger", folder / "run.db")
-    assert code == 0
-    assert output.startswith(words)
-    assert "trust" not in output
-    return folder / "valuation.json"
-
-
-TAMPERED = {
-    "values": lambda saved: replace(saved, estimate=replace(saved.estimate, values=nudged(saved.estimate.values))),
-    "errors": lambda saved: replace(saved, estimate=replace(saved.estimate, deviations=2 * saved.deviations)),
-    "ends": lambda saved: replace(saved, ends=nudged(saved.ends)),
-    "n_evaluations": lambda saved: replace(saved, n_evaluations=saved.n_evaluations - 32),
-    "settings": lambda saved: replace(saved, settings=replace(saved.settings, seed=7)),
-}
-
-
-def nudged(numbers):
-    return np.nextafter(numbers, np.inf)
-
-
-@pytest.mark.parametrize("change", TAMPERED.values(), ids=TAMPERED)
-def test_a_valuation_that_was_tampered_with_is_found_out(honest, tmp_path, change):
-    path = tmp_path / "valuation.json"
-    change(fgsv.load(honest)).save(path)
-    code, output = run("verify", path, "--ledger", honest.parent / "run.db")
-    assert code == 1
-    assert "not the same" in output
+def test_the_command_says_whether_a_valuation_is_derived_from_its_ledger(tmp_path):
+    result = fgsv.value(game(), [0, 1] * 6, budget=400, ledger=tmp_path / "run.db")
+    for saved, expected, words in (
+        (result, 0, f"same: 2 values from {result.n_evaluations} recorded evaluations\n"),
+        (replace(result, ends=np.nextafter(result.ends, np.inf)), 1, "not the same"),
+    ):
+        saved.save(tmp_path / "valuation.json")
+        code, output = run("verify", tmp_path / "valuation.json", "--ledger", tmp_path / "run.db")
+        assert (code, words in output, "trust" in output) == (expected, True, False), output
 
 
 @pytest.mark.parametrize("options", [{"budget": 400}, {"precision": 0.2}, {"stderr": 0.1, "max_seconds": 60}])
@@ -136,11 +111,6 @@ def test_the_payout_and_the_end_of_a_run_are_derived_too(tmp_path, options):
     )
     code, output = run("verify", altered, "--ledger", tmp_path / "run.db")
     assert (code, len(output.splitlines())) == (1, 2)  # where it differs, and "not the same"
-    altered.write_text(path.read_text().replace(json.dumps(str(paid.payments[0])), json.dumps("999.00")))
-    with pytest.raises(
-        ValueError, match=r"altered\.json was changed after it was made: the payment to '0' is stated as 999"
-    ):
-        run("verify", altered, "--ledger", tmp_path / "run.db")
 
 
 @dataclass(frozen=True)

@@ -136,21 +136,6 @@ def test_several_outputs_have_a_score_without_each_provider_each(table, tmp_path
     np.testing.assert_array_equal(made.table()["alone"], scores[3:].T.ravel())
 
 
-def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tmp_path, monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("no charts today")
-
-    monkeypatch.setattr("fgsv.pipeline.folder.render", broken)
-    made = value_data(table, budget=200, payout=Terms("100.00", pay_anyway=True), audit=True, out=tmp_path / "o")
-    [error] = made.errors
-    assert "no charts" in str(error)
-    assert {path.name for path in made.files} == {path.name for path in (tmp_path / "o").iterdir()}
-    kept = Result.load(tmp_path / "o" / "valuation.json")
-    assert kept.valuation.finished
-    assert sum(kept.payout.payments) == 100
-    assert kept.audit.n_evaluations > 0
-
-
 def test_the_confidence_holds_in_the_csv_too(table, tmp_path):
     result = value_data(table, budget=200, confidence=0.5, out=tmp_path / "o")
     frame = pd.read_csv(tmp_path / "o" / "valuation.csv")

@@ -172,12 +172,6 @@ def test_a_timeout_needs_process_workers(backend):
         fgsv.value(Bad("hang"), budget=BUDGET, timeout=1)
 
 
-@pytest.mark.parametrize("on_error", ["ignore", float("nan")])
-def test_a_policy_that_is_none_is_refused(on_error):
-    with pytest.raises(ValueError, match="on_error must be"):
-        fgsv.value(Bad("nan"), budget=BUDGET, on_error=on_error)
-
-
 def test_a_function_of_one_coalition_is_told_how_to_be_a_game():
     with pytest.raises(GameError, match=r"for mask in masks") as found:
         fgsv.value(lambda mask: float(np.sqrt(mask.sum())), list("abc"))

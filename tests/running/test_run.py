@@ -80,7 +80,7 @@ def test_many_outputs_are_the_outputs_one_by_one(random_game):
     [
         (lambda masks: masks.sum(axis=1)[:-1], r"shape \(1,\) for 2 coalitions; expected \(2,\)"),
         (lambda masks: 1.0, r"shape \(\)"),
-        (lambda masks: ["a"] * len(masks), "did not return numbers"),
+        (lambda masks: masks.sum(axis=1) + 1j, "complex"),
         (lambda masks: np.where(masks.all(axis=1), np.nan, 0), r"nan for the coalition of size 20 .*\[0, 1, 2"),
         (
             lambda masks: np.where(masks.any(axis=1), 0, np.inf),
@@ -111,6 +111,13 @@ def test_a_bad_answer_names_the_coalition(answer, message):
         ({"precision": "0.01"}, ValueError, "precision must be a positive number, got '0.01'"),
         ({"n_jobs": "all"}, ValueError, "must be a whole number, got 'all'"),
         ({"cost": lambda sizes: []}, ValueError, "cost must give a positive number"),
+        ({"cost": lambda sizes: 0 * sizes}, ValueError, "cost must give a positive number"),
+        ({"cost": lambda sizes: np.ones(3)}, ValueError, "each of the 19 sizes"),
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
+        ({"budget": 100.5}, ValueError, "budget must be a whole number"),
+        ({"seed": 1.5}, ValueError, "seed must be a whole number"),
+        ({"confidence": 95}, ValueError, "confidence must be between 0 and 1, such as 0.95; got 95"),
+        ({"semivalue": "beta(inf, 1)"}, ValueError, "finite"),
         ({"cost": lambda sizes: "much"}, ValueError, "cost must give a positive number"),
         ({"method": 3}, TypeError, "method must be one of gp, .* got 3"),
         ({"proxy": 3}, TypeError, "proxy must be a game of the same players, got int"),
@@ -155,9 +162,8 @@ def test_the_number_of_players_must_be_known():
         fgsv.Game(len, "4")
     with pytest.raises(ValueError, match="at least one player"):
         fgsv.Game(lambda masks: masks.sum(axis=1), 0)
-    for players in ("4", 4.0):
-        with pytest.raises(TypeError, match="n_players must be a whole number"):
-            fgsv.Game(lambda masks: masks.sum(axis=1), players)
+    with pytest.raises(TypeError, match="n_players must be a whole number"):
+        fgsv.Game(len, 4.0)
     for players in ("4", 4.5):
         for groups in (None, ["a", "b", "a", "b"]):
             with pytest.raises(TypeError, match="n_players must be a whole number"):
@@ -316,27 +322,6 @@ def test_an_interrupted_enumeration_has_nothing_to_return():
         fgsv.value(Interrupted(after=5000))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"batch_size": -1}, "batch_size must be at least 1"),
-        ({"budget": 100.5}, "budget must be a whole number"),
-        ({"seed": 1.5}, "seed must be a whole number"),
-        ({"confidence": 95}, "confidence must be between 0 and 1"),
-        ({"confidence": "0.95"}, "confidence must be between 0 and 1, such as 0.95; got '0.95'"),
-        ({"cost": lambda sizes: np.ones(3)}, "each of the 19 sizes"),
-        ({"semivalue": "beta(inf, 1)"}, "finite"),
-    ],
-)
-def test_arguments_that_make_no_sense_are_refused_before_anything_is_evaluated(arguments, message):
-    def never(masks):
-        raise AssertionError("evaluated")
-
-    with pytest.raises(ValueError, match=message):
-        fgsv.value(fgsv.Game(never, 20), **{"budget": 100} | arguments)
-
-
 def test_a_precision_of_shares_needs_something_to_share():
     asked = []
 
@@ -347,11 +332,6 @@ def test_a_precision_of_shares_needs_something_to_share():
     with pytest.raises(ValueError, match="nothing to share"):
         fgsv.value(fgsv.Game(nothing, 20), precision=0.01)
     assert sum(asked) == 2
-
-
-def test_complex_utilities_are_no_numbers():
-    with pytest.raises(fgsv.GameError, match="complex"):
-        fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1) + 1j, 20), budget=100)
 
 
 def test_the_coalition_that_raises_is_named_among_those_of_its_batch():

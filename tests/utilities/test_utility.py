@@ -269,13 +269,6 @@ def test_a_utility_is_a_game(model, n_jobs, options):
     check_game(fgsv.utility(model, *make_data(), **options), n_jobs=n_jobs)
 
 
-def test_a_failing_fit_names_the_coalition():
-    X, y, X_test, y_test = make_data()
-    game = fgsv.utility(SVC(C=-1), X, y, X_test, y_test)
-    with pytest.raises(GameError, match=r"SVC failed on the coalition of size 40 with members \[0, 1"):
-        game(np.ones((1, 40), dtype=bool))
-
-
 def test_a_failing_scorer_is_named_as_such_and_the_coalition_once():
     def scorer(model, X, y):
         return 1 / 0

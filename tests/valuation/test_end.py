@@ -7,7 +7,7 @@ import pytest
 import fgsv
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.ledger import Ledger
-from fgsv.valuation import End, Reason
+from fgsv.valuation import Reason
 
 NAMED = fgsv.Game(SumOfUnanimity(20), 20, fingerprint="unanimity 20")
 
@@ -44,11 +44,6 @@ def test_the_reason_is_in_the_valuation_its_file_and_the_ledger(reason, tmp_path
     assert json.loads((tmp_path / "v.json").read_text())["end"]["reason"] == reason.value
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert [run.end for run in ledger.runs()] == [result.end]
-
-
-def test_a_rule_of_ones_own_ends_a_run_as_a_target():
-    result = fgsv.value(NAMED, stop=lambda progress: "enough" if progress.n_evaluations > 60 else None)
-    assert (result.end, result.n_evaluations) == (End(Reason.TARGET, "enough"), 64)
 
 
 def test_a_run_that_raised_has_failed_in_the_ledger(tmp_path):

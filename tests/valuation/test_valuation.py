@@ -7,7 +7,6 @@ import pytest
 
 import fgsv
 from fgsv.games import Airport, SumOfUnanimity
-from fgsv.valuation import Estimate
 
 
 @pytest.fixture(scope="module")
@@ -177,11 +176,6 @@ def test_a_loop_over_names_computes_intervals_once(result, monkeypatch):
     assert len(calls) == 2  # once for the values and once for the shares, not for every name
 
 
-def test_only_valuations_are_compared():
-    with pytest.raises(TypeError, match=r"got str: fgsv.load\(path\) opens"):
-        fgsv.compare(fgsv.exact(fgsv.games.Airport([1, 2])), "valuation.json")
-
-
 def test_exact_shares_that_differ_by_rounding_alone_are_equal():
     thirds = fgsv.exact(fgsv.Game(lambda masks: np.sqrt(masks @ np.arange(1.0, 9)), 8))
     scaled = fgsv.exact(fgsv.Game(lambda masks: 3 * np.sqrt(masks @ np.arange(1.0, 9)), 8))
@@ -214,17 +208,3 @@ def test_a_field_of_another_type_is_not_read_as_if_it_were_right(field, wrong, t
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: wrong}))
     with pytest.raises(ValueError, match=rf"valuation\.json: the field '{field}' cannot be read"):
         fgsv.load(path)
-
-
-def test_the_file_of_12060_players_and_eleven_outputs_is_below_50_megabytes(tmp_path):
-    n, q, names = 12_060, 11, tuple(map(str, range(11)))
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(n, q))
-    deviations = rng.normal(size=(64, n, q)).astype(np.float32)
-    partition = fgsv.Partition.of(rng.integers(0, 40, n))
-    ends = np.stack([np.zeros(q), values.sum(axis=0)])
-    estimate = Estimate(values, deviations, rng.random((40, q)), degrees_of_freedom=63.0, efficient=True)
-    made = fgsv.Valuation(estimate, partition, ends, 20_000, fgsv.End(fgsv.Reason.BUDGET), names)
-    made.save(tmp_path / "run.json")
-    assert (tmp_path / "run.json").stat().st_size < 50e6
-    np.testing.assert_array_equal(fgsv.load(tmp_path / "run.json").deviations, deviations)
