@@ -230,6 +230,8 @@ def test_each_alone_rescaled_is_no_better_where_few_players_hold_most_of_the_wor
     ("options", "error", "words"),
     [
         ({"unbiased": "no"}, TypeError, "unbiased must be True or False, got 'no'"),
+        ({"singles_first": 1.0}, TypeError, "singles_first must be True or False, got 1.0"),
+        ({"singles_first": True, "unbiased": True}, ValueError, "singles_first and unbiased exclude each other"),
         ({"learn": "everything"}, ValueError, "learn must be 'kernel', 'players' or 'sizes'"),
         ({"budget": 7}, ValueError, "needs a budget of at least 8"),
         ({"budget": 20, "unbiased": True}, ValueError, "needs a budget of at least 22"),
