@@ -22,6 +22,7 @@ from benchmarks.few_table import EXACT
 from benchmarks.options import parsed
 from experiments.repeats import run_all
 from fgsv.methods.gp import estimator, fitting, kernel
+from fgsv.methods.gp.estimator import GPEstimator
 from fgsv.methods.gp.kernel import COMMON, JITTER, Kernel
 from fgsv.methods.gp.sampler import Sampler
 from fgsv.types import Floats, Ints
@@ -53,6 +54,10 @@ def _blind_law(sampler: Sampler, scale: Floats, *more: Any, law: Callable[..., F
     return law(sampler, np.ones_like(scale), *more)
 
 
+def _needs_all(of: GPEstimator) -> int:
+    return of._n_drawn
+
+
 @contextmanager
 def _without_knots() -> Iterator[None]:
     with patch.object(kernel, "hats", _no_knots), patch.object(fitting, "hats", _no_knots):
@@ -67,9 +72,10 @@ PARTS: dict[str, Part] = {
     "sizes drawn by r(s)": partial(patch.object, Sampler, "law", _blind_law),
     "ends first": partial(patch.object, estimator, "ENDS_FIRST", 0),
     "choice": partial(patch.object, estimator, "CHOSEN", (0, 0, 0)),
+    "drawing ahead of values": partial(patch.object, GPEstimator, "needs", property(_needs_all)),
     "saturating trend": partial(patch.object, estimator, "saturating", lambda *given: None),
 }
-"""What switches each part off, as a context."""
+"""What switches each part off, as a context. Drawing ahead is no gain but a price: what its absence gains."""
 
 
 def measure(task: tuple[str, str, int, int]) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
+from fgsv.methods.gp.gp import gains_by_singles
 from fgsv.types import Floats, Ints, Masks
 
 BUDGETS = (9, 16, 25, 47, 64, 128)
@@ -109,9 +110,10 @@ def contextcite(game: Coverage, budget: int, seed: int) -> Floats:
 
 
 def of_method(method: str, game: Coverage, budget: int, seed: int) -> Floats:
-    """Return the values of a method of fgsv, with one round of as many evaluations as it may have."""
-    rounds: dict[str, Any] = {} if method == "gp" else {"round_size": budget - 2}
-    values = fgsv.value(game, method=method, budget=budget, seed=seed, progress=False, **rounds).player_values
+    """Return the values of a method of fgsv, as for an answer, or with one round of all evaluations."""
+    asked: dict[str, Any] = {"singles_first": gains_by_singles(game.n_players, budget)}
+    options = asked if method == "gp" else {"round_size": budget - 2}
+    values = fgsv.value(game, method=method, budget=budget, seed=seed, progress=False, **options).player_values
     assert values is not None
     return values
 

@@ -162,7 +162,7 @@ def months(jobs: int) -> pd.DataFrame:
         found: dict[str, list[Royalties]] = {name: [] for name in of_months}
         for number in range(MONTHS):
             rng = np.random.default_rng([11, number])
-            half_of = month.halves(rng)
+            half_of = rng.permutation(len(month.fees)) % 2
             draws = [month.draw(np.flatnonzero(half_of == half), DRAWN // 2, rng) for half in (0, 1)]
             seeds = rng.integers(SEEDS, size=POPULATION)
             of_draws = [shares[each.answers, seeds[each.answers]] for each in draws]

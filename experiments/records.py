@@ -28,7 +28,7 @@ def save(out: Path, name: str, table: pd.DataFrame, figures: Mapping[str, Any], 
     write_whole(out / f"{name}.json", json.dumps(record | {"versions": versions()}, indent=1, allow_nan=False) + "\n")
     for each, figure in figures.items():
         figure.savefig(out / f"{each}.png", dpi=150)
-    say(f"{name}.csv, {name}.json and {', '.join(f'{each}.png' for each in figures)} are in {out}")
+    say(f"in {out}: {', '.join([f'{name}.csv', f'{name}.json', *(f'{each}.png' for each in figures)])}")
 
 
 def find_or_make(path: Path, made_by: str, make: Callable[[Path], object]) -> Path:

@@ -10,6 +10,8 @@ import pytest
 
 import fgsv
 from fgsv.answers import Answer, AnswerError, NothingToShare, Passage, Pieces, game_of, read_answers, value
+from fgsv.answers.scorers import as_scorer
+from fgsv.verification.replay import Records
 
 NORTH = Passage("It rained on Monday. It was cold.", "North")
 SOUTH = Passage("Tuesday was dry. The wind came from the east.", "South")
@@ -92,7 +94,7 @@ def test_bad_lines_are_named_or_left_out(tmp_path, line, error):
         read_answers(path)
     assert error in str(raised.value)
     read = read_answers(path, on_error="drop")
-    assert len(read) == 2
+    assert len(read.answers) == 2
     assert [each.startswith(error) for each in read.left_out] == [True]
 
 
@@ -163,6 +165,43 @@ def test_values_are_those_of_enumeration_and_sum_to_the_whole():
         "Tuesday was dry.",
         "The wind came from the east.",
     )
+
+
+def test_with_room_for_it_each_of_many_pieces_comes_first_alone():
+    counts, worth = np.array([16, 8, 4, 2]), np.array([1.0, 0.5, 2.0, 4.0])
+    told = np.repeat(np.arange(4), counts)
+    text = " ".join(f"Line{k} tells fact{fact}." for k, fact in enumerate(told))
+    answer = Answer("What?", "All.", [Passage(text, "North")])
+
+    def judge(query, answer, pieces):
+        return sum(w * (1 - 0.3 ** " ".join(pieces).count(f"fact{k}.")) for k, w in enumerate(worth))
+
+    records = {budget: Records() for budget in (31, 32)}
+    found = {budget: value(answer, judge, budget, records=each, progress=False) for budget, each in records.items()}
+    assert (records[32].masks(30)[2:].sum(axis=1) == 1).all()
+    assert (records[31].masks(30)[2:].sum(axis=1) > 1).any()
+    truth = (worth * (1 - 0.3**counts) / counts)[told]  # players of a fact are equal, and no fact depends on another
+    alone = worth[told] * truth.sum() / worth[told].sum()
+    assert np.abs(found[32].player_values - truth).mean() < np.abs(alone - truth).mean()
+    assert found[32].settings.options["singles_first"]
+
+
+def test_a_scorer_is_known_by_its_method_and_its_properties_are_not_asked():
+    class Scorer:
+        @property
+        def frame(self):
+            raise AssertionError("this would hash a model")
+
+        def logprob(self, prompts, answer):
+            return np.zeros(len(prompts))
+
+    class Forwards:
+        def __getattr__(self, name):
+            return getattr(Scorer(), name)
+
+    for scorer in (Scorer(), Forwards()):
+        assert as_scorer(scorer) is scorer
+    assert as_scorer(says) is None
 
 
 def test_an_answer_that_its_sources_do_not_help_has_nothing_to_share():

@@ -6,7 +6,7 @@ import torch
 from utilities.tiny_language import gpt2, llama, tokenizer
 
 from fgsv.answers import HF, Answer, Passage, game_of, value
-from fgsv.answers.local import tree_of
+from fgsv.utilities.language.continuations import Continuations, tree_of
 
 pytestmark = pytest.mark.torch
 
@@ -59,11 +59,11 @@ def test_a_tree_is_used_where_it_saves_tokens(monkeypatch):
     scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
     used = []
 
-    def along(levels, n_prompts, answer):
+    def along(_, levels, n_prompts, answer):
         used.append((len(levels), sum(len(ids) for edges in levels for _, ids, _ in edges)))
         return np.zeros(n_prompts)
 
-    monkeypatch.setattr(scorer, "_along", along)
+    monkeypatch.setattr(Continuations, "_along", along)
     pieces = [[k] * 20 for k in range(10, 16)]
     masks = [[code >> k & 1 for k in range(6)] for code in range(64)]
     everything = [

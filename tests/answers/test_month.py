@@ -34,7 +34,7 @@ def without_tokens(month):
 
 
 def drawn(month, n_draws, rng):
-    half_of = month.halves(rng)
+    half_of = rng.permutation(len(month.fees)) % 2
     return half_of, [month.draw(np.flatnonzero(half_of == half), n_draws // 2, rng) for half in (0, 1)]
 
 

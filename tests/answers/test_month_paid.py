@@ -220,7 +220,29 @@ def test_a_saved_month_is_read_back_and_its_page_escapes_names(tmp_path):
     assert "What 24 answers paid to 3 publishers" in page
     assert "West&lt;b&gt;" in page
     assert "West<b>" not in page.replace("West\\u003cb\\u003e", "")
-    assert render(loaded).count("test rows") == 0
+    assert "test rows" not in render(loaded)
+    assert "choice of answers" in repr(loaded.valuation)
+    for written in (
+        repr(loaded.valuation),
+        str(loaded.payout),
+        (tmp_path / "november" / "valuation.json").read_text(),
+    ):
+        assert "test rows" not in written
+
+
+def test_a_negative_royalty_is_about_publishers_and_answers():
+    shown = [Passage("All of it.", "North"), Passage("It misleads.", "South")]
+    asked = [Answer(f"query {k}", "a text", shown, fee="1.00", id=str(k)) for k in range(4)]
+
+    def misled(query, answer, pieces):
+        return sum({"All of it.": 2.0, "It misleads.": -0.5}[piece] for piece in pieces)
+
+    result = royalties(asked, misled, seed_from="1", pay_anyway=True)
+    assert min(result.payout.payments) == Decimal("-1.33")
+    words = str(result) + render(result)
+    assert "those of the publisher made the answers less likely" in words
+    assert "score" not in str(result)
+    assert "adding these players" not in words
 
 
 def test_the_month_before_is_settled():

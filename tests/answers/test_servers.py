@@ -14,7 +14,8 @@ import pytest
 import torch
 from utilities.tiny_language import llama, tokenizer
 
-from fgsv.answers import HF, VLLM, Answer, Passage, ServerError, SGLang, game_of, servers
+from fgsv.answers import HF, VLLM, Answer, Passage, ServerError, SGLang, game_of
+from fgsv.utilities.language import served
 
 pytestmark = pytest.mark.torch
 
@@ -104,7 +105,7 @@ def serving(server):
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setattr(servers, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(served, "FIRST_PAUSE", 0.01)
     made = Server()
     with serving(made) as made.url:
         yield made
@@ -160,7 +161,7 @@ def test_what_fails_for_good_is_an_error(server):
 
 
 def test_a_server_that_does_not_reply_in_time_is_an_error(server, monkeypatch):
-    monkeypatch.setattr(servers, "TRIES", 2)
+    monkeypatch.setattr(served, "TRIES", 2)
     scorer = SGLang(server.url, tokenizer(), timeout=0.2)
     server.seconds = 0.5
     with pytest.raises(ServerError, match=r"after 2 of 2 tries: .*timed out"):
@@ -211,7 +212,7 @@ def test_a_model_that_is_not_served_is_named(server):
 
 
 def test_no_server_is_an_error(monkeypatch):
-    monkeypatch.setattr(servers, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(served, "FIRST_PAUSE", 0.0)
     with pytest.raises(ServerError, match="Connection refused"):
         SGLang("http://127.0.0.1:9", tokenizer())
     with pytest.raises(ValueError, match="must begin with http"):

@@ -94,7 +94,7 @@ class Answer:
         if read_money(fee, SMALLEST_FEE, "fee") < 0:
             raise ValueError(f"fee must not be negative, got {fee}")
         check_type(columns or {}, Mapping, "a mapping from names to texts as columns of an answer")
-        values = {
+        read = {
             "query": query,
             "text": text,
             "passages": listed,
@@ -102,8 +102,8 @@ class Answer:
             "id": id,
             "columns": dict(columns or {}),
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        for name, each in read.items():
+            object.__setattr__(self, name, each)
 
     @property
     def publishers(self) -> tuple[str, ...]:

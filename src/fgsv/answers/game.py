@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fgsv.answers.answer import Answer
 from fgsv.answers.pieces import Pieces
-from fgsv.answers.scorers import TARGETS, Ids, Judge, Scorer
+from fgsv.answers.scorers import TARGETS, Ids, Judge, Scorer, as_scorer
 from fgsv.game import Game
 from fgsv.types import Floats, Masks
 from fgsv.words import some
@@ -24,7 +24,7 @@ class NothingToShare(ValueError):
     """An answer that its sources hardly help: U(N) - U(0), its `rise`, is not above the threshold."""
 
     def __init__(self, rise: float, least: float) -> None:
-        self.rise, self.least = rise, least
+        self.rise = rise
         super().__init__(
             f"there is nothing to share: the sources raise the worth of the answer by {rise:.3g}, which is not above "
             f"the threshold of {least:.3g}"
@@ -37,10 +37,6 @@ class Prompt:
 
     before: str = "Sources:\n"
     after: str = "\nQuestion: {query}\nAnswer:\n"
-
-    def around(self, query: str) -> tuple[str, str]:
-        """Return the texts before and after the pieces."""
-        return self.before.replace("{query}", query), self.after.replace("{query}", query)
 
 
 def game_of(
@@ -85,7 +81,7 @@ def game_of(
     """
     if target not in TARGETS:
         raise ValueError(f"target must be {some(map(repr, TARGETS))}, got {target!r:.100}")
-    model = scorer if isinstance(scorer, Scorer) else None
+    model = as_scorer(scorer)
     pieces = answer if isinstance(answer, Pieces) else Pieces.of(answer, cut=cut, duplicates=duplicates, scorer=model)
     players = [f"{number} {text}" for number, text in enumerate(pieces.texts)]
     frame = {"answer": pieces.answer.digest, "pieces": pieces.digest, "cut": pieces.cut}
@@ -118,12 +114,12 @@ class Likelihood:
         """Turn texts into tokens, each text for itself: the tokens of a piece are the same in every coalition."""
         given = pieces.answer
         cut = [place for place in pieces.first if place.ids is None]
-        texts = [*prompt.around(given.query), given.text, *(place.text + "\n" for place in cut)]
+        around = [text.replace("{query}", given.query) for text in (prompt.before, prompt.after)]
+        texts = [*around, given.text, *(place.text + "\n" for place in cut)]
         names = ["the query", "the query", "the answer", *(f"passage {place.passage + 1}" for place in cut)]
         start = scorer.reader.start
         before, after, answer, *read = (ids.tolist() for ids in scorer.reader.tokens(texts, names))
-        of_texts = iter(read)
-        ids: list[Ids] = [next(of_texts) if place.ids is None else place.ids for place in pieces.first]
+        ids = read or [place.ids for place in pieces.first]  # all are texts, or all are windows
         if not answer:
             raise ValueError("the answer has no tokens")
         length = len(start) + len(before) + sum(map(len, ids)) + len(after) + len(answer)

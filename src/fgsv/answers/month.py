@@ -51,10 +51,6 @@ class Month:
         """Two (N, K) sparse matrices whose rows sum to one: equal parts of an answer's publishers, and by tokens."""
         return _by_rows(self.tokens.sign()), _by_rows(self.tokens)
 
-    def halves(self, rng: np.random.Generator) -> Ints:
-        """Return (N,) the half of each answer, at random."""
-        return np.asarray(rng.permutation(len(self.fees)) % 2)
-
     def draw(self, rows: Ints, n_draws: int, rng: np.random.Generator) -> Draws:
         """Draw from these answers in proportion to their fees.
 

@@ -18,7 +18,7 @@ from fgsv.answers.answer import Answer
 from fgsv.answers.game import NothingToShare
 from fgsv.answers.month import Draws, Month, Royalties, estimated
 from fgsv.answers.pieces import Pieces
-from fgsv.answers.scorers import Judge, Scorer
+from fgsv.answers.scorers import Judge, Scorer, as_scorer
 from fgsv.answers.statement import texts, with_account
 from fgsv.answers.valuing import value
 from fgsv.checks import as_list, check_type, whole_number
@@ -32,7 +32,7 @@ from fgsv.methods.gp.kernel import COMMON
 from fgsv.methods.gp.values import root
 from fgsv.partition import Partition
 from fgsv.payout import Money, Terms
-from fgsv.payout.money import whole_units
+from fgsv.payout.money import in_whole_units
 from fgsv.pipeline.folder import folder_of_run
 from fgsv.pipeline.pipeline import written
 from fgsv.results.result import Result, check_result
@@ -129,13 +129,13 @@ def royalties(
     work = Work.of(as_list(answers, "answers must be a list of fgsv.answers.Answer"), stratum, scorer, seed_from, how)
     fees = sum((answer.fee for answer in work.answers), Decimal(0))
     terms = Terms(0, currency, clip, floor, cap, pay_anyway)
-    terms = replace(terms, amount=_in_units(fees, terms.unit))
+    terms = replace(terms, amount=in_whole_units(fees, terms.unit, ROUND_HALF_EVEN))
     terms.check(len(work.publishers))
     folder = None if out is None else as_path(out, "out")
     recorded = nullcontext() if ledger is None else Ledger(ledger)
     with folder_of_run(folder, force=force), one_thread(), recorded as opened_ledger:
         total, valued = work.done(whole_number("sample", sample, 4), budget, opened_ledger, n_jobs)
-        amount = _in_units(Decimal(float(total.values.sum())), terms.unit)
+        amount = in_whole_units(float(total.values.sum()), terms.unit, ROUND_HALF_EVEN)
         if amount <= 0:
             raise ValueError(f"none of the {total.n_draws:,} answers drawn has anything to share")
         valuation = work.valuation(total, valued)
@@ -207,7 +207,7 @@ class Work:
         """
         month = self.month
         rng = np.random.default_rng(list(hashlib.sha256(self.seed_from.encode()).digest()))
-        half_of = month.halves(rng)
+        half_of = rng.permutation(len(month.fees)) % 2
         at_once = Parallel(n_jobs=n_jobs, prefer="threads")
         some = np.unique(np.linspace(0, len(half_of) - 1, OF_MEAN).astype(int))
         mean = float(np.mean([_least(self._pieces(row)) for row in some.tolist()]))
@@ -233,7 +233,7 @@ class Work:
 
     def _pieces(self, row: int) -> Pieces:
         cut = {name: self.how[name] for name in ("cut", "duplicates") if name in self.how}
-        return Pieces.of(self.answers[row], scorer=self.scorer if isinstance(self.scorer, Scorer) else None, **cut)
+        return Pieces.of(self.answers[row], scorer=as_scorer(self.scorer), **cut)
 
     def _valued(self, row: int, stands_for: float, times: float, ledger: Ledger | None) -> Valued:
         """Evaluate an answer, and value it at the prior."""
@@ -313,8 +313,3 @@ def _least(pieces: Pieces) -> int:
 
 def _numbered(texts: list[str]) -> Ints:
     return np.unique(np.array(texts, dtype=object), return_inverse=True)[1]
-
-
-def _in_units(money: Decimal, unit: Decimal) -> Decimal:
-    """Return money rounded to whole units."""
-    return whole_units((money / unit).to_integral_value(ROUND_HALF_EVEN) * unit, unit)

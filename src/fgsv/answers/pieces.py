@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,44 +13,10 @@ import numpy as np
 from fgsv.answers.answer import Answer, digest_of
 from fgsv.checks import check_type, whole_number
 from fgsv.partition import Partition
+from fgsv.utilities.language.sentences import SPLITTER, alike, sentences
 
 if TYPE_CHECKING:
     from fgsv.answers.scorers import Scorer
-
-SPLITTER = "sentences 1"
-"""The name of the splitter below, which results record."""
-END = re.compile(r"""[.!?…]["'”’»)\]]*\s+(?=["'“‘«(\[]*[^\W_a-z])|[。！？]["'”’」』）]*""")
-"""A sentence may end here: a mark, closing quotes and white space before what is no small letter."""
-GOES_ON = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Nos|Inc|Ltd|Co|Corp|Gen|Sen|Rep|Gov|Lt|Col|Sgt|Capt|Fig|al|cf|e\.g|i\.e)"
-    r"|\b\w)\.$"
-)
-"""But not after these abbreviations, nor after an initial."""
-WORDS = re.compile(r"\w+")
-DUPLICATES = ("share", "first")
-NEAR = 0.75
-"""Pieces are nearly equal if they share this fraction of the pairs of neighbouring words that either of them has, and
-have the same numbers: two sentences that differ in a number state different facts."""
-
-
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, with one space where it has any white space; a blank line ends one.
-
-    >>> sentences("It rained. Mr. Bell, aged 3.5, said: 'Why?'  Nobody knew.")
-    ['It rained.', "Mr. Bell, aged 3.5, said: 'Why?'", 'Nobody knew.']
-
-    What has no letter and no digit is left out, so a text that is cut between two sentences has the same ones.
-    """
-    found = []
-    for paragraph in re.split(r"\n\s*\n", text):
-        begin = 0
-        for end in END.finditer(paragraph):
-            sentence = paragraph[begin : end.end()].strip()
-            if not GOES_ON.search(sentence):
-                found.append(sentence)
-                begin = end.end()
-        found.append(paragraph[begin:])
-    return [" ".join(sentence.split()) for sentence in found if WORDS.search(sentence)]
 
 
 @dataclass(frozen=True)
@@ -109,14 +72,14 @@ class Pieces:
 
         """
         check_type(answer, Answer, "an fgsv.answers.Answer")
-        if duplicates not in DUPLICATES:
+        if duplicates not in ("share", "first"):
             raise ValueError(f"duplicates must be 'share' or 'first', got {duplicates!r:.100}")
         if duplicates == "first" and (missing := [p for p in answer.passages if p.registered is None]):
             raise ValueError(f"duplicates='first' needs when each passage was registered; {len(missing)} do not say")
         places = _windows(answer, cut, scorer) if not isinstance(cut, str) else _texts(answer, cut)
         if not places:
             raise ValueError("the passages have no words")
-        players = _same([place.text for place in places])
+        players = alike([place.text for place in places])
         placed = tuple(replace(place, player=player) for place, player in zip(places, players, strict=True))
         texts = tuple(places[players.index(player)].text for player in range(max(players) + 1))
         how = f"windows of {cut} tokens" if not isinstance(cut, str) else SPLITTER if cut == "sentences" else cut
@@ -145,7 +108,7 @@ class Pieces:
 def _texts(answer: Answer, cut: str) -> list[Place]:
     if cut not in ("sentences", "passages"):
         raise ValueError(f"cut must be 'sentences', 'passages' or a number of tokens, got {cut!r:.100}")
-    split = sentences if cut == "sentences" else lambda text: [text] * bool(WORDS.search(text))
+    split = sentences if cut == "sentences" else lambda text: [text] * bool(sentences(text))
     return [Place(k, 0, text) for k, passage in enumerate(answer.passages) for text in split(passage.text)]
 
 
@@ -155,34 +118,12 @@ def _windows(answer: Answer, length: int, scorer: Scorer | None) -> list[Place]:
     if scorer is None:
         raise ValueError("windows of tokens need the scorer that reads them: give scorer=...")
     places = []
-    reader, names = scorer.reader, [f"passage {k}" for k in range(1, len(answer.passages) + 1)]
-    for k, ids in enumerate(reader.tokens([passage.text + "\n" for passage in answer.passages], names)):
+    names = [f"passage {k}" for k in range(1, len(answer.passages) + 1)]
+    for k, ids in enumerate(scorer.reader.tokens([passage.text + "\n" for passage in answer.passages], names)):
         for begin in range(0, len(ids), length):
             window = tuple(ids[begin : begin + length].tolist())
-            places.append(Place(k, 0, str(reader.tokenizer.decode(window)), window))
+            places.append(Place(k, 0, str(scorer.reader.tokenizer.decode(window)), window))
     return places
-
-
-def _same(texts: Sequence[str]) -> list[int]:
-    """Return the player of each text; texts that are equal or nearly equal are one, that of the first of them."""
-    kinds: dict[str, int] = {}
-    seen: list[tuple[set[tuple[str, str]], list[str], int]] = []
-    players = []
-    for text in texts:
-        words = WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
-        key = " ".join(words) or text
-        if key not in kinds:
-            pairs = set(pairwise(words))
-            numbers = [word for word in words if not word.isalpha()]
-            near = (
-                player
-                for others, same, player in seen
-                if same == numbers and len(pairs & others) >= NEAR * max(1, len(pairs | others))
-            )
-            kinds[key] = next(near, 1 + max(kinds.values(), default=-1))
-            seen.append((pairs, numbers, kinds[key]))
-        players.append(kinds[key])
-    return players
 
 
 def _owned(answer: Answer, places: Sequence[Place], texts: tuple[str, ...], duplicates: str) -> Partition:

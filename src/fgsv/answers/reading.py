@@ -13,10 +13,6 @@ from fgsv.answers.answer import Answer, Passage
 from fgsv.payout.money import Money
 from fgsv.words import option, some
 
-ON_ERROR = ("raise", "drop")
-OF_ANSWER = {each.name for each in fields(Answer)}
-OF_PASSAGE = {each.name for each in fields(Passage)}
-
 
 class AnswerError(ValueError):
     """A file of answers cannot be read; the message names the lines."""
@@ -29,9 +25,6 @@ class Reading:
     answers: tuple[Answer, ...]
     left_out: tuple[str, ...] = ()
     """A sentence for each bad line: "line 3: a passage has no publisher"."""
-
-    def __len__(self) -> int:
-        return len(self.answers)
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
@@ -83,7 +76,7 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
 
 def finished(path: str | Path, found: list[Answer], bad: list[str], on_error: str) -> Reading:
     """Return what was read, or raise an error that names the bad parts."""
-    if on_error not in ON_ERROR:
+    if on_error not in ("raise", "drop"):
         raise ValueError(f"on_error must be 'raise' or 'drop', got {on_error!r:.100}")
     if bad and on_error == "raise":
         more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
@@ -100,25 +93,24 @@ def _answer_of(line: str, number: int, fee: Money) -> Answer:
     """Return the answer of a line."""
     line.encode()  # bytes that are not UTF-8 were read as halves of characters
     document = json.loads(line, parse_float=Decimal)
-    given = _fields(document, OF_ANSWER, {"query", "text", "passages"}, "it")
+    given = _fields(document, Answer, {"query", "text", "passages"})
     if not isinstance(given["passages"], list):
         raise TypeError("its passages are not a list")
     passages = []
     for place, each in enumerate(given.pop("passages"), 1):
-        what = f"passage {place}"
         try:
-            passages.append(Passage(**_fields(each, OF_PASSAGE, {"text", "publisher"}, what)))
+            passages.append(Passage(**_fields(each, Passage, {"text", "publisher"})))
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{what}: {error}") from None
+            raise ValueError(f"passage {place}: {error}") from None
     return Answer(**{"id": str(number), "fee": fee} | given | {"passages": passages})
 
 
-def _fields(document: Any, known: set[str], needed: set[str], what: str) -> dict[str, Any]:
+def _fields(document: Any, kind: type[Answer | Passage], needed: set[str]) -> dict[str, Any]:
     """Return the fields of an object, or raise an error that names those that it lacks, or that nobody knows."""
     if not isinstance(document, dict):
-        raise TypeError(f"{what} is not a JSON object")
+        raise TypeError("it is not a JSON object")
     if lacking := needed - document.keys():
-        raise ValueError(f"{what} lacks {some(map(repr, sorted(lacking)))}")
-    if unknown := document.keys() - known:
-        raise ValueError(f"{what} has unknown fields {some(map(repr, sorted(unknown)))}")
+        raise ValueError(f"it lacks {some(map(repr, sorted(lacking)))}")
+    if unknown := document.keys() - {each.name for each in fields(kind)}:
+        raise ValueError(f"it has unknown fields {some(map(repr, sorted(unknown)))}")
     return document

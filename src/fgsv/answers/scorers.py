@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,6 @@ Judge = Callable[[str, str, list[str]], float]
 """From the query, the answer and the texts of a coalition, in their order, to what they are worth."""
 
 
-@runtime_checkable
 class Scorer(Protocol):
     """A language model that says how likely an answer is. All of it is in tokens: to join texts would move them."""
 
@@ -41,9 +40,9 @@ class Scorer(Protocol):
         """Return (m,) the natural log-likelihood of the answer's tokens after each prompt."""
 
 
-def log_likelihood(found: Floats) -> Floats:
-    """Return log-likelihoods as they are."""
-    return found
+def as_scorer(given: Any) -> Scorer | None:
+    """Return what was given if it is a scorer, None if it is a judge. Its properties are not asked: one is a hash."""
+    return given if callable(getattr(given, "logprob", None)) else None
 
 
 def logit(found: Floats) -> Floats:
@@ -57,7 +56,7 @@ def logit(found: Floats) -> Floats:
 
 
 TARGETS: dict[str, Callable[[Floats], Floats]] = {
-    "log-likelihood": log_likelihood,
+    "log-likelihood": np.asarray,
     "probability": np.exp,
     "logit": logit,
 }

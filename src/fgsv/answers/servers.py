@@ -2,80 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import secrets
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from fgsv.answers.scorers import Ids
-from fgsv.packages import optional
 from fgsv.types import Floats
-from fgsv.utilities.language.network import tokenizer_digest
+from fgsv.utilities.language.network import load_tokenizer, tokenizer_digest
+from fgsv.utilities.language.served import Connection
+from fgsv.utilities.language.served import ServerError as ServerError
 from fgsv.utilities.language.tokens import Reader
 
-TRIES = 6
-FIRST_PAUSE = 0.5
-"""Seconds before the second try; each pause is twice as long as the one before."""
 NOISE = 2e-2
 """Standard error of a token's log-likelihood: servers compute in half precision, in batches with other requests."""
-LARGEST = 1e-3
-"""A log-likelihood above this is not one."""
-
-
-class ServerError(RuntimeError):
-    """A server failed, or cannot say how likely an answer is; the message names what it lacks."""
-
-
-@dataclass(frozen=True)
-class Connection:
-    """Requests to one server: so many at a time, each tried again with growing pauses."""
-
-    url: str
-    key: str | None = field(repr=False)
-    at_once: int
-    timeout: float
-
-    def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"url must begin with http:// or https://, got {self.url!r:.200}")
-
-    def reply(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the reply to a request; overload and lost connections are tried again."""
-        headers = {"Content-Type": "application/json"}
-        if self.key is not None:
-            headers["Authorization"] = f"Bearer {self.key}"
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url.rstrip("/") + path, data, headers)
-        for number in range(TRIES):
-            if number:
-                time.sleep(FIRST_PAUSE * 2 ** (number - 1))
-            try:
-                with urllib.request.urlopen(request, timeout=self.timeout) as reply:
-                    return json.loads(reply.read())
-            except urllib.error.HTTPError as error:
-                failure = f"{error} {error.read(500).decode(errors='replace')}"
-                if error.code < 500 and error.code not in (408, 425, 429):
-                    break
-            except (OSError, http.client.HTTPException) as error:  # timeouts and lost connections among them
-                failure = repr(error)
-            except ValueError:
-                failure = "the reply is not JSON"
-                break
-        raise ServerError(f"{self.url}{path} failed after {number + 1} of {TRIES} tries: {failure:.500}")
-
-    def replies(self, path: str, bodies: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Return the replies to requests, in their order."""
-        with ThreadPoolExecutor(self.at_once) as pool:
-            return list(pool.map(partial(self.reply, path), bodies))  # after an error, what waits is not sent
+WORDS = 2**62
+"""Of a vocabulary: the server checks that its model knows the tokens."""
 
 
 class SGLang:
@@ -109,7 +50,7 @@ class SGLang:
     ) -> None:
         self.connection = Connection(url, key, at_once, timeout)
         self.noise = NOISE
-        self.reader = _reader(tokenizer)
+        self.reader = Reader(load_tokenizer(tokenizer), WORDS)
         says = self.connection.reply("/get_server_info")
         flags = ("model_path", "dtype", "quantization", "kv_cache_dtype", "attention_backend", "disable_radix_cache")
         self.frame = {
@@ -131,8 +72,7 @@ class SGLang:
             }
             for prompt in prompts
         ]
-        replies = self.connection.replies("/generate", bodies)
-        return np.array([_sum(_of_sglang, reply, answer, self.connection.url) for reply in replies])
+        return self.connection.log_likelihood("/generate", bodies, answer, _of_sglang)
 
 
 class VLLM:
@@ -159,7 +99,7 @@ class VLLM:
     ) -> None:
         self.connection = Connection(url, key, at_once, timeout)
         self.noise = NOISE
-        self.reader = _reader(tokenizer)
+        self.reader = Reader(load_tokenizer(tokenizer), WORDS)
         served = {each["id"]: each for each in self.connection.reply("/v1/models")["data"]}
         if model is None and len(served) == 1:
             [model] = served
@@ -189,15 +129,7 @@ class VLLM:
             }
             for prompt in prompts
         ]
-        replies = self.connection.replies("/v1/completions", bodies)
-        return np.array([_sum(_of_vllm, reply, answer, self.connection.url) for reply in replies])
-
-
-def _reader(tokenizer: Any) -> Reader:
-    """Return what turns texts into tokens; the server checks that its model knows them."""
-    if isinstance(tokenizer, str) or hasattr(tokenizer, "__fspath__"):
-        tokenizer = optional("transformers", "tokenizers", "language").AutoTokenizer.from_pretrained(str(tokenizer))
-    return Reader(tokenizer, 2**62)
+        return self.connection.log_likelihood("/v1/completions", bodies, answer, _of_vllm)
 
 
 def _of_sglang(reply: Any) -> list[tuple[int, Any]]:
@@ -209,20 +141,3 @@ def _of_vllm(reply: Any) -> list[tuple[int, Any]]:
     """Return the same: each place but the first has an object with its token."""
     places = reply["choices"][0]["prompt_logprobs"]
     return [(int(token), each["logprob"]) for place in places if place for token, each in place.items()]
-
-
-def _sum(read: Callable[[Any], list[tuple[int, Any]]], reply: Any, answer: Ids, url: str) -> float:
-    """Return the log-likelihood of the answer, the end of a prompt."""
-    try:
-        found = read(reply)[-len(answer) :]
-    except (LookupError, TypeError, ValueError, AttributeError):
-        raise ServerError(
-            f"{url} returned no log-probabilities of the prompt's tokens: this server, or how it was started, cannot "
-            "say how likely an answer is (SGLang and vLLM can; llama.cpp and most paid interfaces cannot)"
-        ) from None
-    if [token for token, _ in found] != list(answer):
-        raise ServerError(f"{url} returned log-probabilities of other tokens than the answer's")
-    values = np.array([value for _, value in found], dtype=float)
-    if not (values <= LARGEST).all():
-        raise ServerError(f"{url} returned {values.max()} as a log-probability")
-    return float(values.sum())

@@ -25,6 +25,10 @@ from fgsv.words import counted, level, now, percent, some
 if TYPE_CHECKING:
     from fgsv.answers.paying import Valued
 
+NEGATIVE = (
+    "A negative royalty means that, averaged over all selections of the passages, those of the publisher made the "
+    "answers less likely."
+)
 RULES = {"share": "share its value equally", "first": "leave its value to the one who registered it first"}
 
 
@@ -33,17 +37,15 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
     valuation = result.valuation
     verdict = result.verdict
     pieces = valued[0].pieces
-    half_width = verdict.half_width or 0.0
     part = min(1.0, found.within[found.widest] / (found.stderr[found.widest] ** 2 or 1.0))
     words = (
-        f"{verdict.decision}: royalties are known to within {percent(half_width)} of the whole at "
+        f"{verdict.decision}: royalties are known to within {percent(verdict.half_width or 0.0)} of the whole at "
         f"{level(result.confidence)} confidence",
         f"{part:.0%} of the widest variance is from evaluations, the rest from the choice of answers; about "
         f"{found.draws_to_narrow(2.0):,} answers would halve the widest interval",
     )
     is_sampled = found.n_draws < found.n_answers
-    sizes = zip(valuation.names, valuation.partition.sizes, strict=True)
-    rare = [str(name) for name, size in sizes if size < FEW and is_sampled]
+    rare = [str(each.name) for each in valuation if each.players < FEW and is_sampled]
     empty = sum(each.valuation is None for each in valued)
     rows = {
         "answers": f"{found.n_answers:,}, of {counted(len(valuation), 'publisher')}",
@@ -63,14 +65,21 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         "The same answers, seed and ledger give the same numbers, without any evaluation. Each publisher has a file "
         "of its own with the answers that were drawn, and what each of them paid to whom.",
     )
-    how = Section("What is certain, and how to check it", certain, technical=True)
     sections = (
         Section("The month", columns=("what", "in this month"), rows=tuple(rows.items())),
         _copies(valued),
-        how,
+        Section("What is certain, and how to check it", certain, technical=True),
     )
-    title = f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}"
-    return replace(result, account=Account(title, "publisher", words[: 1 + is_sampled], sections))
+    return replace(
+        result,
+        account=Account(
+            title=f"What {counted(found.n_answers, 'answer')} paid to {counted(len(valuation), 'publisher')}",
+            group="publisher",
+            negative=NEGATIVE,
+            verdict=words[: 1 + is_sampled],
+            sections=sections,
+        ),
+    )
 
 
 def _copies(valued: Sequence[Valued]) -> Section:
@@ -106,21 +115,16 @@ def texts(valued: Sequence[Valued], confidence: float) -> dict[str, str]:
 
 def _table(each: Valued, confidence: float, groups: Any = None) -> pd.DataFrame:
     """Return the share of each publisher, or of other groups, in an answer, and how it is known."""
-    about: dict[str, Any] = {"answer": each.answer.id, "query": each.answer.query, "fee": str(each.answer.fee)}
-    found = each.valuation
+    found, answer = each.valuation, each.answer
     if found is None:
-        table = pd.DataFrame({"group": each.answer.publishers if groups is None else range(groups.shape[1])})
-        shares: dict[str, Any] = {
-            "share": 0.0,
-            "share_low": 0.0,
-            "share_high": 0.0,
-            "method": "nothing to share",
-            "evaluations": 2,
-        }
-        return table.assign(**about, **shares, stands_for=each.stands_for)
-    table = (found if groups is None else found.regroup(groups)).to_frame(confidence)
-    shared = table[["group", "share", "share_low", "share_high"]]
-    return shared.assign(**about, method=found.method, evaluations=found.n_evaluations, stands_for=each.stands_for)
+        names = answer.publishers if groups is None else range(groups.shape[1])
+        table = pd.DataFrame({"group": names, "share": 0.0, "share_low": 0.0, "share_high": 0.0})
+        table = table.assign(method="nothing to share", evaluations=2)
+    else:
+        table = (found if groups is None else found.regroup(groups)).to_frame(confidence)
+        table = table[["group", "share", "share_low", "share_high"]]
+        table = table.assign(method=found.method, evaluations=found.n_evaluations)
+    return table.assign(answer=answer.id, query=answer.query, fee=str(answer.fee), stands_for=each.stands_for)
 
 
 def _events(each: Valued, confidence: float) -> Iterator[dict[str, Any]]:

@@ -17,8 +17,6 @@ from fgsv.payout.money import Money
 Texts = Callable[[str, str | None], str]
 """From a content's id, or else its URL, and the SHA-256 of what the model was shown of it, to that text."""
 Publishers = Mapping[str, str] | Callable[[str], str]
-VERSIONS = ("0.1", "1.")
-"""How the versions of the format begin that are read: what is used of them is the same."""
 
 
 def read_sessions(
@@ -84,7 +82,9 @@ def read_sessions(
 def _events(document: Any) -> tuple[str, list[dict[str, Any]]]:
     """Return the session and the events of a session, of a batch, or of an event that was sent by itself."""
     check_type(document, dict, "a JSON object")
-    if not str(version := document.get("schema_version")).startswith(VERSIONS):
+    if not str(version := document.get("schema_version")).startswith(
+        ("0.1", "1.")
+    ):  # what is used of them is the same
         raise ValueError(f"its schema_version is {version!r:.50}, not 0.1")
     if not document.get("session_id"):
         raise ValueError("it has no session_id")
@@ -122,7 +122,8 @@ def _answer(
 
 def _passage(event: Mapping[str, Any], find: Texts, publishers: Publishers | None) -> Passage:
     """Return what was grounded."""
-    data, url = event.get("data") or {}, event.get("content_url")
+    data = event.get("data") or {}
+    url = event.get("content_url")
     content: Any = event.get("content_id") or url
     check_type(content, str, "content_id or content_url of what was grounded")
     if (kind := data.get("media_type", "text")) != "text":
@@ -134,9 +135,15 @@ def _passage(event: Mapping[str, Any], find: Texts, publishers: Publishers | Non
         publisher = publishers(content) if callable(publishers) else publishers.get(content)
     if not publisher:
         raise ValueError(f"nothing says who publishes {content!r:.200}")
-    text = find(content, sha256)
-    tokens, licence = data.get("tokens_ingested"), event.get("license_ref")
-    return Passage(text, publisher, content, url, licence, sha256, tokens)
+    return Passage(
+        find(content, sha256),
+        publisher,
+        document=content,
+        url=url,
+        licence=event.get("license_ref"),
+        sha256=sha256,
+        tokens=data.get("tokens_ingested"),
+    )
 
 
 def _in_folder(folder: Path, content: str, sha256: str | None) -> str:

@@ -11,6 +11,7 @@ from fgsv.answers.pieces import Pieces
 from fgsv.answers.scorers import Judge, Scorer
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.ledger import Ledger
+from fgsv.methods.gp.gp import gains_by_singles
 from fgsv.running import run
 from fgsv.valuation import Valuation
 from fgsv.verification.replay import Records
@@ -39,8 +40,9 @@ def value(
 ) -> Valuation:
     """Return what each publisher's pieces were worth to an answer: the sum of their Shapley values.
 
-    Up to 20 pieces, each alone and all but each come first. With a budget of 2^n or more the values are exact;
-    otherwise they are predictions, or with `unbiased` corrected ones, which are for those who add up many answers.
+    Up to 64 pieces, each alone comes first, if there are evaluations for all. With a budget of 2^n or more the values
+    are exact; otherwise they are predictions, or with `unbiased` corrected ones, which are for those who add up many
+    answers.
 
     Args:
         answer: The answer, or its `Pieces`, cut before.
@@ -84,6 +86,8 @@ def value(
     assert isinstance(function, Likelihood | Judged)
     if unbiased:
         options["unbiased"] = True
+    elif "method" not in options and gains_by_singles(game.n_players, budget):
+        options["singles_first"] = True
     with Evaluator(game, ledger=ledger, n_jobs=n_jobs, on_error=on_error) as evaluator:
         access = evaluator if records is None else records.watch(evaluator)
         ends = access.ends()

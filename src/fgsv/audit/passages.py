@@ -8,7 +8,6 @@ longer document.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from fgsv.audit.copies import Copies, copies_of, ranks_of
 from fgsv.checks import as_texts
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
-from fgsv.utilities.language.read_texts import WORD
+from fgsv.utilities.language.read_texts import folded
 
 SHINGLE = 8
 """Words in a shingle."""
@@ -85,7 +84,7 @@ def find_passages(
     """
     texts, tests = as_texts(texts, "texts"), as_texts(tests, "tests")
     partition = Partition.of(groups, len(texts))
-    words = [_words(text) for text in (*texts, *tests)]
+    words = [folded(text) for text in (*texts, *tests)]
     index, places = _index(words)
     documents, tested = index[: len(texts)], index[len(texts) :]
     shared, common, repeated = _boilerplate(documents, partition)
@@ -105,12 +104,6 @@ def find_passages(
         _boilerplate_in_words(documents, ~own, words, places),
         np.flatnonzero((inside > 0) & (inside >= NEAR * np.diff(tested[:, own].indptr))),
     )
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of a text without case and marks; its marks, if it has nothing else."""
-    found = WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    return [word for word in found if word[0].isalnum() or word[0] == "_"] or found
 
 
 def _index(words: Sequence[Sequence[str]]) -> tuple[csr_array, Ints]:

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +57,24 @@ class PackedBatch:
     def packed(self) -> bytes:
         """The batch as bytes."""
         return pack(self.coalitions)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Batches that were asked for."""
+
+    batches: Sequence[PackedBatch]
+    """Those to wait for; known ones are done."""
+    new: Sequence[PackedBatch]
+    """Those of them that are to be evaluated, and were not under way."""
+    outcomes: Callable[[], list[Outcome]]
+    """Returns the outcomes of what was asked for, in order, once all batches are done."""
+
+    @classmethod
+    def all(cls, batches: Sequence[PackedBatch], new: Sequence[PackedBatch] | None = None) -> Asked:
+        """Return what was asked for, batch by batch; by default all of it is new."""
+        new = batches if new is None else new
+        return cls(batches, new, lambda: [each.outcome for each in batches if each.outcome is not None])
 
 
 def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) -> Outcome:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,9 @@ import numpy as np
 
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
-from fgsv.evaluation.batch import PackedBatch, default_batch_size
-from fgsv.evaluation.game_access import Pending
-from fgsv.evaluation.lookup import Asked, LedgerLookup, recheck
-from fgsv.evaluation.meter import FailureCounter, Meter
+from fgsv.evaluation.batch import Asked, PackedBatch, default_batch_size
+from fgsv.evaluation.game_access import FailureCounter, Meter, Pending
+from fgsv.evaluation.lookup import LedgerLookup, recheck
 from fgsv.evaluation.queue import Queue
 from fgsv.evaluation.recording import Recorded, Recorder
 from fgsv.evaluation.start import KnownBefore, Start
@@ -72,7 +71,7 @@ class Evaluator:
             whole_number("batch_size", size, least=1)
         self.game = game
         self.batch_size = int(size or default_batch_size(game.n_players))
-        self.on_error = on_error
+        self.on_error = _worth_of_failure(game, on_error)
         self.timeout = timeout
         self._watch = watch
         self._deadline = deadline
@@ -84,8 +83,9 @@ class Evaluator:
         """What was submitted, and not taken yet."""
         self._pending_ends: Pending | None = None
         self._checked = False
-        self._raises = failure_value(on_error) is None
-        self._failures = FailureCounter(game, failure_value(on_error))
+        counted_as = failure_value(self.on_error)
+        self._raises = counted_as is None
+        self._failures = FailureCounter(game, counted_as)
         self._known_before = KnownBefore(game, start, ledger)
         self.known = self._known_before.known
         self.found = self._known_before.found
@@ -94,18 +94,9 @@ class Evaluator:
         self._lookup: LedgerLookup | None = None
         self._recorder = Recorder(laws=laws)
         self._workers = Workers(game, n_jobs, timeout)
-        self._advises = size is None and not game.independent_rows
-        self._queue = self._new_queue()
-
-    def _new_queue(self, n_outputs: int | None = None) -> Queue:
-        return Queue(
-            self.game,
-            self._workers,
-            self._recorder,
-            raises=self._raises,
-            advises=self._advises,
-            n_outputs=n_outputs,
-        )
+        advises = size is None and not game.independent_rows
+        self._new_queue = partial(Queue, game, self._workers, raises=self._raises, advises=advises)
+        self._queue = self._new_queue(self._recorder)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -151,8 +142,7 @@ class Evaluator:
                 self._known_before.take_over(self._ledger)
                 self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
                 self._recorder = Recorder(self._ledger, self._lookup.number)
-                width = self.game.width or self._lookup.width
-                self._queue = self._new_queue(width)
+                self._queue = self._new_queue(self._recorder, n_recorded=self._lookup.width)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -181,7 +171,8 @@ class Evaluator:
             A context manager that gives the recorded run; its caller says how it ended.
 
         """
-        start = None if groups is None else self._known_before.recorded(groups)
+        writes = self._recorder.ledger is not None
+        start = self._known_before.recorded(groups) if writes and groups is not None else None
         return self._recorder.run(settings, purpose, start, lambda: self._n_asked)
 
     def state(self, document: Callable[[], Mapping[str, Any]]) -> None:
@@ -360,3 +351,15 @@ class Evaluator:
         """Return a function that evaluates another game of the same players, in this process and without a ledger."""
         n = self.game.n_players
         return Evaluator(as_game(game, n), batch_size=default_batch_size(n), n_jobs=1)
+
+
+def _worth_of_failure(game: Game, on_error: str | float) -> str | float:
+    """Return `on_error`, with "empty" as a number: the value of coalitions that the model cannot be fitted to."""
+    if on_error != "empty":
+        return on_error
+    defaults = getattr(game.function, "defaults", None)
+    if defaults is None:
+        raise ValueError('on_error="empty" is for games made by fgsv.utility: give the number a failure counts as')
+    if len(defaults) > 1:
+        raise ValueError(f'on_error="empty" is for one output, but the game has {len(defaults)}: give a number')
+    return float(defaults[0])

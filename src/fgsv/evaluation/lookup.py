@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from fgsv.coalitions import Coalitions, join, split, unpack
-from fgsv.evaluation.batch import PackedBatch
+from fgsv.evaluation.batch import Asked, PackedBatch
 from fgsv.evaluation.workers import Workers
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, LedgerError, Outcome, Row, by_row, joined
@@ -20,24 +19,6 @@ COALITIONS = 2
 """Coalitions of a batch that are evaluated again, in the first and the last batch of the game."""
 TOLERANCE = 1e-6
 """Largest difference allowed, relative to the largest recorded value: other versions round differently."""
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """Batches that were asked for."""
-
-    batches: Sequence[PackedBatch]
-    """Those to wait for; known ones are done."""
-    new: Sequence[PackedBatch]
-    """Those of them that are to be evaluated, and were not under way."""
-    outcomes: Callable[[], list[Outcome]]
-    """Returns the outcomes of what was asked for, in order, once all batches are done."""
-
-    @classmethod
-    def all(cls, batches: Sequence[PackedBatch], new: Sequence[PackedBatch] | None = None) -> Asked:
-        """Return what was asked for, batch by batch; by default all of it is new."""
-        new = batches if new is None else new
-        return cls(batches, new, lambda: [each.outcome for each in batches if each.outcome is not None])
 
 
 class LedgerLookup:

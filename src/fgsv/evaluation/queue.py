@@ -47,7 +47,7 @@ class Queue:
         *,
         raises: bool,
         advises: bool = False,
-        n_outputs: int | None = None,
+        n_recorded: int | None = None,
     ) -> None:
         self._game = game
         self._workers = workers
@@ -55,7 +55,7 @@ class Queue:
         self._raises = raises
         self._advises = advises
         """Whether to warn if workers have nothing to do because batches are large."""
-        self._n_outputs = n_outputs or game.width
+        self._n_outputs = game.width or n_recorded
         """Outputs of an evaluation: as named, as recorded, or as in the first one."""
         self._ready: list[tuple[float, int, PackedBatch]] = []
         self._away: set[PackedBatch] = set()
@@ -67,7 +67,8 @@ class Queue:
         """Outcomes that came before the first one, which tells the number of outputs."""
         self._arrived: deque[tuple[PackedBatch, Answer]] = deque()
         self._has_arrived = Event()
-        self._new_records: list[tuple[bytes, Outcome]] = []
+        self._done: list[PackedBatch] = []
+        """Batches to be recorded."""
         self._numbers = count()
         self._heard = self._next_look = time.monotonic()
 
@@ -105,7 +106,7 @@ class Queue:
                 batch = self._suspects.pop()
                 self._settle(batch, self._workers.evaluate_again(batch))
             self.send(deadline)
-            if self._away and not self._new_records:
+            if self._away and not self._done:
                 self._wait()
         self._take()
 
@@ -161,10 +162,9 @@ class Queue:
                 while self._arrived:
                     self._take_in(*self._arrived.popleft())
             finally:
-                records = self._new_records
-                self._new_records = []
-                if records:
-                    self._recorder.batches(records)
+                done = self._done
+                self._done = []
+                self._recorder.batches(done)
 
     def _take_in(self, batch: PackedBatch, answer: Answer) -> None:
         if batch not in self._away:  # it was ended
@@ -216,7 +216,7 @@ class Queue:
             batch.outcome = outcome
             batch.parts = ()
         del self._unfinished[batch]
-        self._new_records.append((batch.packed, outcome))
+        self._done.append(batch)
         self._advise(batch, outcome)
         held = self._held
         self._held = []
@@ -255,7 +255,7 @@ class Queue:
             if self._suspects:
                 self._workers.end()
             parts = [part for batch in self._unfinished for part in batch.parts]  # evaluated, but not all of them
-            self._new_records += [(part.packed, part.outcome) for part in parts if part.outcome is not None]
+            self._done += [part for part in parts if part.outcome is not None]
             self._take()
         finally:
             self._forget()

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fgsv.evaluation.batch import PackedBatch
 from fgsv.game import message_of
-from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose, RecordedStart
+from fgsv.ledger import Ledger, LedgerError, Purpose, RecordedStart
 from fgsv.methods import Draws
 from fgsv.methods.method import OtherLaw
 from fgsv.valuation import INTERRUPTED, End, Reason, Valuation
@@ -38,10 +39,11 @@ class Recorder:
         self._stated: int | None = None
         """The first run that was a valuation: what a result states is recorded for it."""
 
-    def batches(self, batches: list[tuple[bytes, Outcome]]) -> None:
-        """Record batches for the run that is under way."""
-        if self.ledger is not None:
-            self.ledger.record(self._game, batches, run=self._run)
+    def batches(self, batches: Sequence[PackedBatch]) -> None:
+        """Record batches that are evaluated, for the run that is under way."""
+        if batches and self.ledger is not None:
+            done = [(each.packed, each.outcome) for each in batches if each.outcome is not None]
+            self.ledger.record(self._game, done, run=self._run)
 
     @contextmanager
     def run(

@@ -55,14 +55,6 @@ class KnownBefore:
         """How often each known evaluation was requested."""
         self._keys: list[bytes] = []
 
-    def _check_width(self, n_outputs: int) -> None:
-        """Raise an error if the evaluations that are known have another number of outputs."""
-        if self.known is not None and len(self.known) and (width := self.known.values.shape[1]) != n_outputs:
-            raise WrongLedger(
-                f"the evaluations to start from have {width} outputs, the game has {n_outputs}: run without them, "
-                "and give a game with other outputs another frame"
-            )
-
     def take_over(self, ledger: Ledger) -> None:
         """Copy the evaluations into the ledger of the run, which then no longer needs the earlier ones."""
         if self._paths and not ledger.read_only:
@@ -99,7 +91,11 @@ class KnownBefore:
         assert self.known is not None
         values = self.known.values[rows]
         if new is not None:
-            self._check_width(new.shape[1])
+            if values.shape[1] != new.shape[1]:
+                raise WrongLedger(
+                    f"the evaluations to start from have {values.shape[1]} outputs, the game has {new.shape[1]}: run "
+                    "without them, and give a game with other outputs another frame"
+                )
             values[rows < 0] = new
         np.add.at(self.asked, rows[rows >= 0], 1)
         return values

@@ -156,16 +156,16 @@ def smallest_unit(currency: str, unit: Money | None) -> Decimal:
     return smallest
 
 
-def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:
-    """Return an interval's bound in whole units.
+def in_whole_units(x: float | Decimal, unit: Decimal, rounding: str) -> Decimal:
+    """Return an amount, or an interval's bound, in whole units.
 
     Args:
-        x: The bound.
+        x: The amount, or the bound.
         unit: The smallest unit of the currency.
         rounding: `decimal.ROUND_FLOOR` for a lower bound, `decimal.ROUND_CEILING` for an upper one.
 
     Returns:
-        The bound, a multiple of `unit`.
+        The amount, a multiple of `unit`.
 
     """
     return whole_units((Decimal(x) / unit).to_integral_value(rounding=rounding) * unit, unit)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fgsv.checks import check_type
 from fgsv.files import decode, encode
-from fgsv.payout.money import Amount, Money, round_to, rounded_outward
+from fgsv.payout.money import Amount, Money, in_whole_units, round_to
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
 from fgsv.payout.terms import Scenarios, Terms, apply
 from fgsv.running.differences import Difference
@@ -338,7 +338,7 @@ def _bounds(
         if not np.isfinite(width):
             return Decimal("NaN")
         outermost = min if rounding == ROUND_FLOOR else max
-        return outermost(terms.within(rounded_outward(x + width, terms.unit, rounding)), payment)
+        return outermost(terms.within(in_whole_units(x + width, terms.unit, rounding)), payment)
 
     low = tuple(bound(x, each, -width, ROUND_FLOOR) for x, each, width in zip(ideal, paid, half[0], strict=True))
     high = tuple(bound(x, each, width, ROUND_CEILING) for x, each, width in zip(ideal, paid, half[1], strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from fgsv.checks import check_type
 from fgsv.data.dataset import Dataset, check_dataset
 from fgsv.data.metrics import alternatives, little_to_share
 from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.recording import OutOfTime
 from fgsv.evaluation.start import Start, in_words
 from fgsv.evaluation.views import weighted, without_folds
@@ -34,10 +36,9 @@ from fgsv.results.questions import SharesByQuestion
 from fgsv.results.result import Result
 from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
-from fgsv.running.first_cost import FirstCost
-from fgsv.running.preparation import worth_of_failure
 from fgsv.running.training_seeds import with_seed_noise
 from fgsv.semivalue import SHAPLEY
+from fgsv.types import Floats
 from fgsv.valuation import Reason, Valuation
 from fgsv.verification.replay import Records
 from fgsv.words import now, option
@@ -123,11 +124,15 @@ def value_data(
     """
     clock = _Clock(max_seconds)
     check_dataset(data)
+    facts = data.facts()
+    cheaper = data.cheaper()
+    drawn = None if ledger is None else data.own_test_rows()
     folder = None if out is None else as_path(out, "out")
     limits = Limits(budget, precision, max_seconds)
+    amounts: Sequence[Decimal | None] = [None] * len(data.outputs or ("",))
     if payout is not None:
         check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
-        payout.check(data.partition.n_groups, data.outputs)
+        amounts = payout.check(data.partition.n_groups, data.outputs)
     if before is not None:
         check_before(before, names=data.partition.names, outputs=data.outputs, game=data.source.game)
     if seal is not None:
@@ -138,20 +143,23 @@ def value_data(
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(data, audit_budget, parts) if audit else None
-    watcher, facts = watcher or Watcher(), data.facts()
-    worth = worth_of_failure(data.game, on_error)
-    evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=worth, start=start or None)
+    watcher = watcher or Watcher()
+    evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
     run = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
     # all that can be refused without an evaluation was refused: now the folder, the ledger and the workers open
     with folder_of_run(folder, force=force, run=run), evaluator:
-        if ledger is not None and (drawn := data.own_test_rows()) is not None:
+        stated = without_folds(weighted(evaluator, data.weights))
+        if ledger is not None and drawn is not None:
             keep(drawn, ledger)  # for the next month, when their providers may have left
-        watcher.measured(_cost(data, evaluator, limits))
+        cost = first_cost(evaluator, limits, cheaper)  # this evaluates U(0) and U(N)
+        if evaluator.found is not None:
+            cost = replace(cost, start=in_words(evaluator.found, data.partition, evaluator.game))
+        watcher.measured(cost)
         if payout is not None or plan is not None:
-            _check_something_to_share(data, evaluator, payout)
-        used = Records()
+            _check_something_to_share(data, stated.ends(), payout, amounts)
+        used = None if seal is None else Records()
         raw, history = value_with_plan(
-            evaluator if seal is None else used.watch(evaluator),
+            evaluator if used is None else used.watch(evaluator),
             data.partition,
             limits if plan is None else limits.beside_audit(),
             watcher,
@@ -163,14 +171,14 @@ def value_data(
         )
         result = _result(data, raw, evaluator, confidence, before, shows_players=not aggregate_only)
         result = replace(result, history=history, command=command, facts=facts)
-        if seal is not None:
+        if seal is not None and used is not None:
             root = Tree(used.leaves()).root.hex()
             result = replace(result, sealed=Sealed(seal.commitment, seal, str(public), root, len(used)))
         if folder is not None:
             save_unfinished(folder, result)
         if payout is not None:
             result = result.paid_by(payout)
-        steps = _Steps(data, evaluator, clock, watcher)
+        steps = _Steps(data, evaluator, stated, clock, watcher)
         if without and data.partition.n_groups <= MOST_GROUPS:
             result = _attempt(
                 steps.scores_without, "the scores without each provider are missing", result, optional=True
@@ -249,19 +257,12 @@ def _seed_of(seal: Seal, public: str | None, data: Dataset, payout: Terms | None
     return seed
 
 
-def _cost(data: Dataset, evaluator: Evaluator, limits: Limits) -> FirstCost:
-    """Return what the run will cost, and what it starts from."""
-    cost = first_cost(evaluator, limits, data.cheaper())
-    found = evaluator.found
-    return replace(cost, start="" if found is None else in_words(found, data.partition, evaluator.game))
-
-
-def _check_something_to_share(data: Dataset, evaluator: Evaluator, payout: Terms | None) -> None:
+def _check_something_to_share(
+    data: Dataset, ends: Floats, payout: Terms | None, amounts: Sequence[Decimal | None]
+) -> None:
     """Raise an error, before a payout or an audit, if U(N) is no better than U(0) (for texts, hardly better)."""
     anyway = payout is not None and payout.pay_anyway
     least = 0.0 if anyway else data.least_gain
-    ends = without_folds(weighted(evaluator, data.weights)).ends()
-    amounts = [None] * ends.shape[1] if payout is None else payout.check(data.partition.n_groups, data.outputs)
     for output, nobody, everybody, amount in zip(data.outputs or ("",), *ends, amounts, strict=True):
         if everybody - nobody <= least and amount != 0:
             others = alternatives(output or data.source.metric, data.source.task).capitalize()
@@ -320,6 +321,7 @@ class _Steps:
 
     data: Dataset
     evaluator: Evaluator
+    stated: GameAccess
     clock: _Clock
     watcher: Watcher
 
@@ -329,8 +331,7 @@ class _Steps:
             raise GameError("some players belong to several providers")
         before = self.evaluator.meter
         with self.evaluator.within(self.clock.left):
-            access = without_folds(weighted(self.evaluator, self.data.weights))
-            scores = scores_without_each(access, self.data.partition)
+            scores = scores_without_each(self.stated, self.data.partition)
         failures = (self.evaluator.meter - before).failures
         result = replace(result, without=scores)
         return result if failures is None else _warned(result, f"for the scores without each provider {failures}")

@@ -51,9 +51,9 @@ def for_manager(result: Result) -> Iterator[Section]:
     if result.errors:
         yield Section(FAILED, tuple(map(str, result.errors)))
     if result.payout is not None:
-        yield payments(result.payout, _group(result))
+        yield payments(result.payout, _group(result), _negative(result))
     else:
-        yield values(result.valuation, _group(result), result.confidence)
+        yield values(result.valuation, _group(result), result.confidence, negative=_negative(result))
     if len(result.valuation) <= MOST_ON_A_PAGE:
         yield from list(_providers(result))[:1]
 
@@ -80,7 +80,8 @@ def appendix(result: Result) -> Iterator[Section]:
         yield then_and_now(compare_results(result.before, result, result.confidence))
     yield from list(_providers(result))[1 if len(valuation) <= MOST_ON_A_PAGE else 0 :]
     if result.payout is not None:
-        yield replace(values(valuation, group, result.confidence), technical=True)
+        section = values(valuation, group, result.confidence, negative=_negative(result))
+        yield replace(section, technical=True)
     yield from _by_output(result)
     for name, other in result.others.items():
         yield values(other, name, result.confidence, f"The same evaluations, grouped by {name}")
@@ -97,7 +98,7 @@ def appendix(result: Result) -> Iterator[Section]:
         yield Section("Choices made by the command", tuple(result.source.notes), technical=True)
 
 
-def payments(payout: Payout, group: str = "provider") -> Section:
+def payments(payout: Payout, group: str = "provider", negative: str = NEGATIVE) -> Section:
     """Return who is paid what, from the largest payment to the smallest."""
     words = [
         f"Amount: {payout.describe()}.",
@@ -105,8 +106,8 @@ def payments(payout: Payout, group: str = "provider") -> Section:
     ]
     if any(paid < 0 for paid in payout.payments):
         words.append(
-            f"{NEGATIVE} Its provider is charged, and the others are paid from that: otherwise payments would "
-            "depend on how providers split or merge."
+            f"{negative} It is charged, and the others are paid from that: otherwise payments would depend on who "
+            "splits or merges."
         )
     columns = payout.names, payout.payments, payout.low, payout.high, payout.shares.tolist()
     rows = sorted(zip(*columns, strict=True), key=lambda row: -row[1])
@@ -121,7 +122,7 @@ def payments(payout: Payout, group: str = "provider") -> Section:
     )
 
 
-def values(valuation: Valuation, group: str, confidence: float, title: str = "") -> Section:
+def values(valuation: Valuation, group: str, confidence: float, title: str = "", negative: str = NEGATIVE) -> Section:
     """Return the shares and values of the groups, from the largest to the smallest.
 
     Args:
@@ -129,6 +130,7 @@ def values(valuation: Valuation, group: str, confidence: float, title: str = "")
         group: What the groups are called: the name of their column.
         confidence: Confidence level of the intervals.
         title: The section's title. Default: that of values and shares.
+        negative: What a negative value means.
 
     Returns:
         The section, without shares if there is nothing to share.
@@ -150,7 +152,7 @@ def values(valuation: Valuation, group: str, confidence: float, title: str = "")
     of_shares = ("share", "interval") if has_shares else ()
     words = [] if valuation.about_shares is None else [f"{_sentence(valuation.about_shares)}"]
     if (valuation.values < 0).any():
-        words.append(NEGATIVE)
+        words.append(negative)
     named = f"{VALUES}, with {level(confidence)} intervals" if has_shares else "Values"
     columns = (group, *of_outputs, *of_shares, "players", "value", "± stderr")
     return Section(title or named, tuple(words), columns, tuple(rows))
@@ -462,6 +464,11 @@ def _limits(settings: RunSettings) -> list[str]:
 def _group(result: Result) -> str:
     """Return what the result calls its providers: the name of their column."""
     return next(iter(result.groupings))
+
+
+def _negative(result: Result) -> str:
+    """Return what a negative value means."""
+    return NEGATIVE if result.account is None else result.account.negative
 
 
 def _tested(source: Source | None) -> str:

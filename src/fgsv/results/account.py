@@ -14,6 +14,8 @@ class Account:
     title: str
     group: str
     """What a group is called, such as publisher."""
+    negative: str
+    """What a negative value means."""
     verdict: tuple[str, ...]
     """How well the payments are known, and what would halve their errors."""
     sections: tuple[Section, ...]

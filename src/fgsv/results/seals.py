@@ -24,7 +24,7 @@ from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.differences import Difference
-from fgsv.running.preparation import settings_of, task_of, worth_of_failure
+from fgsv.running.preparation import settings_of, task_of
 from fgsv.valuation import RunSettings
 from fgsv.words import option
 
@@ -234,7 +234,7 @@ def described_run(
     game = as_game(table.game)
     if game.fingerprint is None:
         raise ValueError("this model's content cannot be hashed: give it as package.module:object")
-    evaluator = Evaluator(game, on_error=worth_of_failure(table.game, on_error))
+    evaluator = Evaluator(game, on_error=on_error)
     asked, early = as_method(DEFAULT, {}), precision is not None
     task = task_of(evaluator, table.partition, asked, semivalue="shapley", budget=budget, may_stop_early=early)
     settings = settings_of(evaluator, task, for_task(asked, task), precision=precision, confidence=confidence)

@@ -83,14 +83,10 @@ class Ahead:
             and evaluator.has_room(self._n_waiting)
         ):
             self._draw()
-        if evaluator.n_busy or not self._is_known:
-            evaluator.send()
-
-    @property
-    def _is_known(self) -> bool:
-        """Whether the values of the next round are there: a run that only repeats another has nothing evaluated."""
         first = self._rounds[0][1] if self._n_taken and self._rounds else self._ends
-        return first is None or first.is_done
+        is_known = first is None or first.is_done  # a run that only repeats another has nothing evaluated
+        if evaluator.n_busy or not is_known:
+            evaluator.send()
 
     def _draw(self, *, is_spent: bool = False) -> None:
         rng = np.random.default_rng([self._settings.seed, self._n_rounds])

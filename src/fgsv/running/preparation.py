@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
@@ -19,7 +19,7 @@ from fgsv.evaluation.views import View
 from fgsv.game import Game, as_game
 from fgsv.methods import METHODS, Enumeration, Method, Problem, Task
 from fgsv.partition import Partition
-from fgsv.running.stopping import Rule, own_rules
+from fgsv.running.stopping import Rule
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import RunSettings
@@ -57,24 +57,11 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
 def access_to(given: Any, game: Game, **options: Any) -> tuple[GameAccess, AbstractContextManager[object]]:
     """Return access to the game and the context that opens it; access that is already open stays open."""
     if not is_open(given):
-        options["on_error"] = worth_of_failure(given, options.get("on_error", "raise"))
         evaluator = Evaluator(game, **options)
         return evaluator, evaluator
     if settled := sorted(name for name, option in options.items() if option not in (None, "raise")):
         raise ValueError(f"{', '.join(settled)} cannot be set here: the open evaluator has set it")
     return given, given.evaluator.cleared()
-
-
-def worth_of_failure(game: Any, on_error: str | float) -> str | float:
-    """Return `on_error`, with "empty" as a number: the value of coalitions that the model cannot be fitted to."""
-    if on_error != "empty":
-        return on_error
-    defaults = getattr(game, "defaults", None)
-    if defaults is None:
-        raise ValueError('on_error="empty" is for games made by fgsv.utility: give the number a failure counts as')
-    if len(defaults) > 1:
-        raise ValueError(f'on_error="empty" is for one output, but the game has {len(defaults)}: give a number')
-    return float(defaults[0])
 
 
 def keywords(function: Callable[..., object]) -> list[str]:
@@ -156,7 +143,7 @@ def settings_of(
     stderr: float | None = None,
     precision: float | None = None,
     confidence: float = 0.95,
-    stop: Rule | Sequence[Rule] | None = None,
+    stop: tuple[Rule, ...] | None = None,
     cost: Callable[[Ints], ArrayLike] | None = None,
 ) -> RunSettings:
     """Return the settings of a run, checked; raise an error if its budget is too small for its method.
@@ -170,7 +157,7 @@ def settings_of(
         stderr: As in `fgsv.value`.
         precision: As in `fgsv.value`.
         confidence: As in `fgsv.value`.
-        stop: As in `fgsv.value`.
+        stop: The user's own rules.
         cost: As in `fgsv.value`.
 
     Returns:
@@ -184,13 +171,20 @@ def settings_of(
     evaluator = access.evaluator
     assert task.budget is not None
     check_precision(precision)
+    options: list[str] = [each.name for each in fields(method)] if is_dataclass(method) else []
+    own = {  # the arguments that are the user's own objects, which a re-run needs again
+        "method": type(method) not in (METHODS.get(method.name), Enumeration),
+        "semivalue": not isinstance(task.semivalue, Beta | Banzhaf),
+        "stop": bool(stop),
+        "proxy": getattr(method, "proxy", None) is not None,
+    }
     settings = RunSettings(
         method=method.name,
         semivalue=str(task.semivalue),
         seed=seed,
         budget=task.budget,
         batch_size=evaluator.batch_size,
-        options=_options(method),
+        options={name: getattr(method, name) for name in options if name != "proxy"},
         max_seconds=max_seconds,
         stderr=stderr,
         precision=precision,
@@ -203,29 +197,11 @@ def settings_of(
         weights=None if game.weights is None else tuple(game.weights),
         n_folds=game.n_folds,
         start=None if evaluator.known is None else evaluator.known.sha256,
-        needs=_own_objects(method, task.semivalue, stop),
+        needs=tuple(name for name, is_own in own.items() if is_own),
     )
     if task.budget < (least := method.least(task)):
         raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {task.budget}")
     return settings
-
-
-def _options(method: Method) -> dict[str, Any]:
-    """Return the options of a method, as JSON can hold them."""
-    if not is_dataclass(method):
-        return {}
-    return {each.name: getattr(method, each.name) for each in fields(method) if each.name != "proxy"}
-
-
-def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, ...]:
-    """Return the arguments that are the user's own objects, which a re-run needs again."""
-    own = {
-        "method": type(method) not in (METHODS.get(method.name), Enumeration),
-        "semivalue": not isinstance(semivalue, Beta | Banzhaf),
-        "stop": bool(own_rules(stop)),
-        "proxy": getattr(method, "proxy", None) is not None,
-    }
-    return tuple(name for name, is_own in own.items() if is_own)
 
 
 def problem_of(access: GameAccess, task: Task, settings: RunSettings) -> Problem:
@@ -243,26 +219,20 @@ def problem_of(access: GameAccess, task: Task, settings: RunSettings) -> Problem
     game = access.game
     known = access.known
 
+    costs = None if settings.cost is None else np.array(settings.cost)
+
     def differences(values: Floats) -> Floats:
         return as_differences(values, game.n_folds, game.weights)
 
     return Problem(
         task,
         lambda: differences(access.ends()),
-        cost=_by_size(settings),
+        cost=None if costs is None else lambda sizes: costs[sizes - 1],
         seed=settings.seed,
         known=None if known is None else known.with_values(differences),
         other_game=access.other_game,
         n_folds=game.n_folds,
     )
-
-
-def _by_size(settings: RunSettings) -> Callable[[Ints], ArrayLike] | None:
-    """Return the relative cost of an evaluation by size, as the settings state it; None if it is the same for all."""
-    if settings.cost is None:
-        return None
-    costs = np.array(settings.cost)
-    return lambda sizes: costs[sizes - 1]
 
 
 def _costs(cost: Callable[[Ints], ArrayLike] | None, n: int) -> tuple[float, ...] | None:

@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.meter import Meter
+from fgsv.evaluation.game_access import GameAccess, Meter
 from fgsv.methods import Draws, Task
 from fgsv.methods.steady import Steady
 from fgsv.running.stopping import Rule, is_look, unreached
@@ -39,22 +38,6 @@ class Run:
     started: float
     """On the clock `time.monotonic`."""
 
-    def as_differences(self, values: Floats) -> Floats:
-        """Return values with the folds of the test rows as differences, which is what methods see."""
-        return as_differences(values, self.access.game.n_folds, self.access.game.weights)
-
-    def spent(self) -> Meter:
-        """Return what was spent since the run began, U(0) and U(N) among it."""
-        return self.access.evaluator.spent_since(self.began)
-
-    def seconds(self) -> float:
-        """Return the seconds since the run began."""
-        return time.monotonic() - self.started
-
-    def begun(self) -> Progress:
-        """Return the state before the first round."""
-        return Progress(self, self.spent(), self.seconds())
-
 
 @dataclass(frozen=True, eq=False)
 class Progress:
@@ -62,6 +45,7 @@ class Progress:
 
     run: Run
     spent: Meter
+    """Since the run began, U(0) and U(N) among it."""
     seconds: float
     round_seconds: float = 0.0
     last_look: int = 0
@@ -73,16 +57,6 @@ class Progress:
         return self.spent.asked
 
     @property
-    def has_draws(self) -> bool:
-        """Whether any draws were taken besides U(0) and U(N)."""
-        return self.spent.n_drawn > 2
-
-    @property
-    def left(self) -> int:
-        """Evaluations left in the budget."""
-        return self.run.settings.budget - self.n_evaluations
-
-    @property
     def is_estimate(self) -> bool:
         """Whether there is an estimate yet."""
         return self.spent.n_drawn + self.run.estimator.n_known >= self.run.least
@@ -90,21 +64,22 @@ class Progress:
     @property
     def is_spent(self) -> bool:
         """Whether the budget is spent, so that the run ends without another draw."""
-        return self.left <= 0 and self.is_estimate and not self.valuation.exact
+        return self.n_evaluations >= self.run.settings.budget and self.is_estimate and not self.valuation.exact
 
     def after(self, draws: Draws, values: Floats) -> Progress:
         """Return the state after a round; the estimator takes in its (m, q) values."""
         run = self.run
+        game = run.access.game
         run.repeats.add(draws.coalitions, values)
-        run.estimator.update(draws, run.as_differences(values))
-        now = run.seconds()
+        run.estimator.update(draws, as_differences(values, game.n_folds, game.weights))
+        seconds = time.monotonic() - run.started
         return replace(
             self,
-            spent=run.spent(),
-            seconds=now,
-            round_seconds=now - self.seconds,
+            spent=run.access.evaluator.spent_since(run.began),
+            seconds=seconds,
+            round_seconds=seconds - self.seconds,
             last_look=self.n_evaluations if is_look(self) else self.last_look,
-            n_unfitted=self.n_unfitted + run.access.game.n_unfitted(draws.coalitions, values),
+            n_unfitted=self.n_unfitted + game.n_unfitted(draws.coalitions, values),
         )
 
     @cached_property
@@ -130,7 +105,7 @@ class Progress:
     def nothing_left(self, draws: Draws | None) -> End | None:
         """Return the end of a run with nothing left to draw or too little budget, or None to go on."""
         budget = self.run.settings.budget
-        left = self.left
+        left = budget - self.n_evaluations
         if self.is_spent:
             return End(Reason.BUDGET, f"budget of {budget} reached")
         if draws is None:

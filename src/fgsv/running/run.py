@@ -31,7 +31,7 @@ from fgsv.running.preparation import (
     settings_of,
     task_of,
 )
-from fgsv.running.progress import Run
+from fgsv.running.progress import Progress, Run
 from fgsv.running.stopping import Rule, met, own_rules, rules_of
 from fgsv.running.training_seeds import Repeats, with_seed_noise
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
@@ -223,7 +223,8 @@ def _rounds(
     if "backend" in options:
         raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
     asked = as_method(method, {**options} if proxy is None else {**options, "proxy": proxy}, keywords(value))
-    early = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
+    own = own_rules(stop)
+    early = bool(own) or any(rule is not None for rule in (max_seconds, stderr, precision))
     task = task_of(access, partition, asked, semivalue=semivalue, budget=budget, may_stop_early=early)
     chosen = for_task(asked, task)  # the method knows what to learn, and when to enumerate
     settings = settings_of(
@@ -235,7 +236,7 @@ def _rounds(
         stderr=stderr,
         precision=precision,
         confidence=confidence,
-        stop=stop,
+        stop=own,
         cost=cost,
     )
     purpose = Purpose.ENUMERATION if isinstance(chosen, Enumeration) else Purpose.DRAWS
@@ -243,7 +244,7 @@ def _rounds(
     with (  # all is checked: now the ledger and the workers open
         opened,
         evaluator.recorded(encode(settings), purpose, access.recorded_groups(partition)) as record,
-        watched(rules_of(settings, stop), settings, evaluator, shown=shown) as rules,
+        watched(rules_of(settings, own), settings, evaluator, shown=shown) as rules,
     ):
         started = time.monotonic()
         evaluator.submit_ends()  # the first two evaluations; a method that waits for them gets them from the problem
@@ -254,8 +255,9 @@ def _rounds(
             check((ends[1] - ends[0])[: ends.shape[1] - access.game.n_folds])
         least = chosen.least(replace(task, n_known=0))
         repeats = Repeats(access.game, ends, settings.on_error)
-        run = Run(access, task, settings, rules, estimator, ends, least, repeats, evaluator.meter, started)
-        state = run.begun()
+        began = evaluator.meter
+        run = Run(access, task, settings, rules, estimator, ends, least, repeats, began, started)
+        state = Progress(run, evaluator.spent_since(began), time.monotonic() - started)
         end: End | None = None
         try:
             while end is None:
@@ -263,7 +265,8 @@ def _rounds(
                 end = state.nothing_left(draws)
                 if draws is None or end is not None:
                     break
-                if every and state.has_draws and state.valuation.n_evaluations == state.n_evaluations:
+                beyond_ends = state.spent.n_drawn > 2
+                if every and beyond_ends and state.valuation.n_evaluations == state.n_evaluations:
                     yield state.valuation, estimator  # computed here: an interrupt in an estimate ends the run, too
                 values = ahead.values()  # in draw order, while later rounds are drawn and evaluated
                 with held_interrupts():  # the estimator and the counts change together

@@ -207,7 +207,7 @@ def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
     return (ratio <= trust and n_evaluations >= fewest) or (ratio <= 1 and trust * n_evaluations >= fewest)
 
 
-def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
+def rules_of(settings: RunSettings, own: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """Return the rules in the settings of a run, and the user's own."""
     rules: list[Rule] = []
     if settings.max_seconds is not None:
@@ -216,7 +216,7 @@ def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) ->
         rules.append(StandardError(settings.stderr, settings.weights))
     if settings.precision is not None:
         rules.append(Precision(settings.precision, settings.confidence, settings.weights))
-    return (*rules, *own_rules(own))
+    return (*rules, *own)
 
 
 def evaluations_for(rule: StandardError | Precision, valuation: Valuation) -> float:

@@ -77,16 +77,19 @@ class GPEstimator:
         self._expected = np.zeros(n + 1)
         self._sampler.take(masks[~masks[:, n:].any(axis=1), :n])
         self._fits = Fits(self._target, masks.shape[1], self.n_known, method.parameters)
-        self._first = self._singles() if n <= ENDS_FIRST and not method.unbiased else masks[:0, :n]
+        singles_first = (method.singles_first or n <= ENDS_FIRST) and not method.unbiased
+        self._first = self._singles() if singles_first else masks[:0, :n]
         self._estimated: Estimate | None = None
 
     # --- what is drawn
 
     def _singles(self) -> Masks:
-        """Return the unknown coalitions of one player, then those of all but one; they are to be evaluated first."""
+        """Return what is evaluated first: unknown coalitions of one player, and with few of them of all but one."""
         rng = np.random.default_rng(self._seed)
         one = np.eye(self._target.n, dtype=bool)
-        first = np.concatenate([rng.permutation(one), ~rng.permutation(one)])
+        first = rng.permutation(one)
+        if len(one) <= ENDS_FIRST:
+            first = np.concatenate([first, ~rng.permutation(one)])
         return first[self._sampler.take(first)]
 
     @property

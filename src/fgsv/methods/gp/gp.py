@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fgsv.methods.enumeration import Enumeration
+from fgsv.methods.gp import trend
 from fgsv.methods.gp.choice import FEW_PLAYERS
-from fgsv.methods.gp.estimator import GPEstimator
+from fgsv.methods.gp.estimator import ENDS_FIRST, GPEstimator
 from fgsv.methods.gp.kernel import COMMON
 from fgsv.methods.gp.linear import LinearEstimator
 from fgsv.methods.gp.proxy import CheapGame, Proxy, check_proxy
@@ -43,6 +44,9 @@ class GP:
     learn: str | None = None
     """What is learned: "kernel", "players" (what each adds: the limit of many players) or "sizes" (means by size). By
     default the first up to 512 players, the second beyond, and less where evaluations are quicker than learning."""
+    singles_first: bool = False
+    """Whether coalitions of one player come first, as they do up to 20 players: for games where few players hold most
+    of the worth. Corrected values are by draws, and have none first."""
     parameters: Sequence[float] | None = None
     """Of the kernel, those common to all players, less their prior means: fitted to other runs, which costs no bias.
     This run then fits none, and draws as it would at the prior."""
@@ -52,6 +56,10 @@ class GP:
     def __post_init__(self) -> None:
         if not isinstance(self.unbiased, bool | np.bool_):
             raise TypeError(f"unbiased must be True or False, got {self.unbiased!r:.200}")
+        if not isinstance(self.singles_first, bool | np.bool_):
+            raise TypeError(f"singles_first must be True or False, got {self.singles_first!r:.200}")
+        if self.singles_first and self.unbiased:
+            raise ValueError("singles_first and unbiased exclude each other: corrected values need draws")
         if self.learn not in (None, KERNEL, PLAYERS, SIZES):
             raise ValueError(f"learn must be 'kernel', 'players' or 'sizes', got {self.learn!r:.200}")
         if self.parameters is not None:
@@ -80,7 +88,7 @@ class GP:
             return self
         seconds = np.inf if task.seconds is None else task.seconds
         is_few = task.n_known > 0 and task.n_players <= FEW_PLAYERS  # to learn from what is known is quick
-        is_asked = self.proxy is not None or self.parameters is not None
+        is_asked = self.proxy is not None or self.parameters is not None or self.singles_first
         if is_asked or is_few or (task.n_players <= MOST_PLAYERS and seconds >= QUICK):
             return replace(self, learn=KERNEL)
         return replace(self, learn=SIZES if seconds < CHEAP else PLAYERS)
@@ -96,3 +104,8 @@ class GP:
             return LinearEstimator(problem, learn=self.learn == PLAYERS)
         proxy = Proxy(problem.n_players) if self.proxy is None else CheapGame(self.proxy, problem)
         return GPEstimator(self, problem, proxy)
+
+
+def gains_by_singles(n_players: int, budget: int) -> bool:
+    """Return whether `singles_first` pays: fewer players are alone first anyway, and more have no trend to learn."""
+    return ENDS_FIRST < n_players <= min(trend.MOST_PLAYERS, budget - 2)

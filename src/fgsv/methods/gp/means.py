@@ -13,17 +13,13 @@ _PER_BIN = 24
 _MOST_BINS = 64
 
 
-def mean_and_spread(
-    n: int, sizes: Ints, values: Floats, ends: Floats | None = None, shape: Floats | None = None
-) -> tuple[Floats, Floats]:
+def mean_and_spread(n: int, sizes: Ints, values: Floats, ends: Floats | None = None) -> tuple[Floats, Floats]:
     """Return h(s), the mean of the (m, q) values at each size, and r(s), their deviation from it: (n - 1, q) each.
 
     h is a curve through the means of neighbouring sizes, linear in logit(s / n), and through `ends` (2, q), the
     values of the empty and the full coalition, if given. A size that was seen often has its own mean, shrunk towards
-    the curve, the more so the fewer draws it has. r is pooled over wider bins, in units of `shape` (n - 1, q), which
-    it is expected to follow.
+    the curve, the more so the fewer draws it has. r is pooled over wider bins.
     """
-    shape = np.ones((n - 1, values.shape[1])) if shape is None else shape
     origin = values.mean(axis=0)  # squares about the mean lose fewer digits
     counts = np.bincount(sizes - 1, minlength=n - 1)
     seen = np.flatnonzero(counts)
@@ -46,8 +42,8 @@ def mean_and_spread(
     weight = np.add.reduceat(count, first)
     gap = mean - curve[seen]
     freedom = np.add.reduceat(count - 1, first)
-    between = np.add.reduceat(count * (gap / shape[seen]) ** 2, first)
-    variance = np.add.reduceat(within / shape[seen] ** 2, first)
+    between = np.add.reduceat(count * gap**2, first)
+    variance = np.add.reduceat(within, first)
     # if sizes were hardly seen twice, a bin cannot tell the spread within a size from a poor fit of the curve
     few = freedom < 8
     taken = weight * n_knots / weight.sum()  # the curve's own parameters
@@ -63,7 +59,7 @@ def mean_and_spread(
     spread = np.sqrt(variance)
     floor = 1e-6 * np.maximum(spread.max(axis=0), 1e-300)
     centre = _averages(first, count, position[:, None])[:, 0]
-    return intercept, shape * np.exp(_through(centre, np.log(np.maximum(spread, floor)), everywhere))
+    return intercept, np.exp(_through(centre, np.log(np.maximum(spread, floor)), everywhere))
 
 
 def _logit(sizes: Ints | Floats, n: int) -> Floats:

@@ -12,7 +12,7 @@ from fgsv.methods.gp.kernel import Kernel
 from fgsv.methods.gp.smoother import precision
 from fgsv.types import Floats, Masks
 
-MOST_PLAYERS = 20
+MOST_PLAYERS = 64
 PER_PLAYER = 1.5
 """Up to so many evaluations a player, besides the ends, it counts in full."""
 TRIED = 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -70,8 +71,7 @@ class Network:
         following = torch.nn.functional.pad(tokens[:, 1:], (0, 1)).flatten()
         states = (compiled.trunk if compiled else self.trunk)(tokens).flatten(0, 1)
         if self.head is None:
-            wide = states.to(torch.promote_types(states.dtype, torch.float32))
-            found = log_softmax(wide, dim=-1).gather(1, following[:, None])[:, 0]
+            found = log_likelihood(states, following)
         else:
             step = compiled.step if compiled else loss_and_gradient
             found = -HeadLoss.apply(states, following, self.head.weight, self.head.bias, step)  # type: ignore[no-untyped-call]
@@ -105,6 +105,12 @@ class Compiled:
     def of(cls, network: Network) -> Compiled:
         """Compile with shapes that do not change: with dynamic ones, compilation takes much longer."""
         return cls(torch.compile(network.trunk, dynamic=False), torch.compile(loss_and_gradient, dynamic=False))
+
+
+def log_likelihood(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the log-likelihoods of (...) tokens by (..., words) logits, in single precision at least."""
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return log_softmax(wide, dim=-1).gather(-1, tokens[..., None])[..., 0]
 
 
 def loss_and_gradient(
@@ -236,8 +242,7 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
         else:
             found = copy.deepcopy(model)
             info = {}
-        if tokenizer is None or isinstance(tokenizer, str | Path):
-            tokenizer = _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer or model))
+        tokenizer = load_tokenizer(model if tokenizer is None else tokenizer)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"cannot load the language model {str(model)!r}: {error}. "
@@ -256,6 +261,14 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
     if found.config.is_encoder_decoder:
         raise ValueError(f"{type(found).__name__} has an encoder: expected a causal language model without one")
     return found.to(device, DTYPES[dtype]).eval().requires_grad_(False), tokenizer
+
+
+def load_tokenizer(tokenizer: Any) -> Any:
+    """Return a tokenizer: an object as it is, or that of a folder or a name on the hub."""
+    if not isinstance(tokenizer, str | Path):
+        return tokenizer
+    transformers = optional("transformers", "tokenizers", "language")
+    return _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer))
 
 
 def _fetched(fetch: Callable[[str], Any], name: str) -> Any:
@@ -286,16 +299,19 @@ def projections(model: Any) -> tuple[str, ...]:
     return tuple(name for name, module in model.named_modules() if is_linear(module) and module is not head)
 
 
+def attends_to_all(config: Any, length: float) -> bool:
+    """Return whether every layer attends to all earlier tokens, of so many."""
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return kinds == {"full_attention"} and (getattr(config, "sliding_window", None) or math.inf) >= length
+
+
 def use_plain_attention(model: Any, length: int) -> None:
     """Let a model attend to all earlier tokens by a flag rather than a mask, where that is the same, and faster.
 
     transformers builds a mask of (N, L, L) where its model is compiled or recorded. Models with sliding windows keep
     their own attention, and so does one that this would change.
     """
-    config = model.config
-    window = getattr(config, "sliding_window", None)
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if config._attn_implementation != "sdpa" or kinds != {"full_attention"} or (window and window < length):
+    if model.config._attn_implementation != "sdpa" or not attends_to_all(model.config, length):
         return
     if not hasattr(model, "set_attn_implementation"):  # an older transformers
         return

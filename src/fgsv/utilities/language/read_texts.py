@@ -30,6 +30,16 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(unicodedata.normalize("NFC", text))
 
 
+def folded(text: str) -> list[str]:
+    """Return the words of a text without case and marks; its marks, if it has nothing else.
+
+    >>> folded("It RAINED!"), folded("...")
+    (['it', 'rained'], ['.', '.', '.'])
+    """
+    found = WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return [word for word in found if word[0].isalnum() or word[0] == "_"] or found
+
+
 def read_documents(documents: Any) -> list[list[str]]:
     """Return the texts of each player, which is a text or several; an error names the player without any."""
     if isinstance(documents, (str, bytes)) or not isinstance(documents, Sequence):
