@@ -80,7 +80,7 @@ BAD = [
     ("[]", "line 2: it is not a JSON object"),
     (GOOD | {"passages": {}}, "line 2: its passages are not a list"),
     (GOOD | {"passages": []}, "line 2: an answer has no passages"),
-    (GOOD | {"passages": [{"text": "t"}]}, "line 2: passage 1: passage 1 lacks 'publisher'"),
+    (GOOD | {"passages": [{"text": "t"}]}, "line 2: passage 1: it lacks 'publisher'"),
     (GOOD | {"price": 3}, "line 2: it has unknown fields 'price'"),
     (GOOD | {"id": "1"}, "line 2: its id '1' is that of line 1"),
     (GOOD | {"fee": "much"}, "line 2: fee must be a number"),

@@ -45,7 +45,11 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         f"{found.draws_to_narrow(2.0):,} answers would halve the widest interval",
     )
     is_sampled = found.n_draws < found.n_answers
-    rare = [str(each.name) for each in valuation if each.players < FEW and is_sampled]
+    rare = [
+        str(name)
+        for name, size in zip(valuation.names, valuation.partition.sizes, strict=True)
+        if size < FEW and is_sampled
+    ]
     empty = sum(each.valuation is None for each in valued)
     rows = {
         "answers": f"{found.n_answers:,}, of {counted(len(valuation), 'publisher')}",

@@ -112,7 +112,7 @@ def value(
         timeout: Seconds that a batch may take; it needs worker processes.
         progress: Whether to show a bar with the widest interval and the time left. Default: in terminals and
             notebooks, and not in `iterate`. If True, elsewhere too: a line every half minute.
-        options: Options of the method; for the default one `unbiased` and `learn`.
+        options: Options of the method; for the default one `unbiased`, `learn`, `singles_first`.
 
     Returns:
         The valuation: `values` and `stderr`, (K,) or (K, q); what the run used, and how it ended.
