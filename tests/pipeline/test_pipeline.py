@@ -36,43 +36,18 @@ def test_a_result_reads_back_as_it_was_made(table, tmp_path):
     terms = Terms("100.00", clip=True, pay_anyway=True)
     made = value_data(table, budget=200, payout=terms, audit=True, confidence=0.9, out=tmp_path / "o")
     read = Result.load(tmp_path / "o" / "valuation.json")
-    assert read.source == made.source
+    assert read.to_document() == made.to_document()  # what is read back is written as it was
     assert read.source.file.endswith("t.csv")
-    assert read.history == made.history
     assert read.history[-1].n_evaluations == made.valuation.n_evaluations
     assert (read.confidence, read.warnings, read.test_noise) == (0.9, made.warnings, made.test_noise)
-    assert read.audit.warnings
-    assert read.payout.to_dict() == made.payout.to_dict()
+    assert all(len(each) for each in (read.audit.warnings, read.audit.gsv, read.audit.attacks))
     assert read.payout.objections == made.payout.objections != ()
     assert read.verdict == made.verdict
     assert sum(read.payout.payments) == 100
-    same_audit(read.audit, made.audit)
-    same_valuation(read.valuation, made.valuation)
     assert list(made.others) == ["site"]
     other = Result.load(tmp_path / "o" / "valuation-site.json")
-    same_valuation(other.valuation, made.others["site"])
-    assert (other.source, other.confidence) == (made.source, 0.9)
-    # what is read back is written as it was
-    assert read.to_document() == made.to_document()
-
-
-def same_audit(read, made):
-    for name in ("gsv", "attacks"):
-        pd.testing.assert_frame_equal(getattr(read, name), getattr(made, name))
-        assert len(getattr(read, name))
-    assert (read.warnings, read.budget, read.spent, read.tables) == (
-        made.warnings,
-        made.budget,
-        made.spent,
-        made.tables,
-    )
-
-
-def same_valuation(read, made):
-    for name in ("values", "stderr", "player_values", "deviations", "ends", "total"):
-        np.testing.assert_array_equal(getattr(read, name), getattr(made, name))
-    for name in ("names", "end", "settings", "method", "n_evaluations", "finished", "failures", "degrees_of_freedom"):
-        assert getattr(read, name) == getattr(made, name), name
+    np.testing.assert_array_equal(other.valuation.values, made.others["site"].values)
+    assert (other.valuation.names, other.source, other.confidence) == (("old", "new"), made.source, 0.9)
 
 
 def test_the_scores_without_each_provider_are_those_of_the_model(table, tmp_path):
