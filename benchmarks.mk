@@ -77,5 +77,5 @@ PYTHON312 ?= python3.12
 
 .venv-flower/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-flower
-	.venv-flower/bin/python -m pip install --quiet --editable '.[flower,plots]' 'flwr[simulation]==1.42.0' pytest pytest-xdist hypothesis
+	.venv-flower/bin/python -m pip install --quiet --editable '.[flower,plots]' 'flwr[simulation]>=1.41,<1.43' pytest pytest-xdist hypothesis
 	touch $@
