@@ -209,8 +209,8 @@ class Work:
         rng = np.random.default_rng(list(hashlib.sha256(self.seed_from.encode()).digest()))
         half_of = rng.permutation(len(month.fees)) % 2
         at_once = Parallel(n_jobs=n_jobs, prefer="threads")
-        some = np.unique(np.linspace(0, len(half_of) - 1, OF_MEAN).astype(int))
-        mean = float(np.mean([_least(self._pieces(row)) for row in some.tolist()]))
+        some = [] if budget is None else np.unique(np.linspace(0, len(half_of) - 1, OF_MEAN).astype(int)).tolist()
+        mean = sum(_least(self._pieces(row)) for row in some) / max(1, len(some))
         spent = 0
         draws: list[Draws] = []
         found: list[list[Valued]] = []
