@@ -27,7 +27,6 @@ from benchmarks.few_table import (
     PEERS,
     UNBIASED,
     by_budget,
-    by_game,
     markdown,
     over,
     pair,
@@ -122,7 +121,6 @@ def show(rows: list[dict[str, Any]], before: list[dict[str, Any]], peers: list[d
     pairs = [pair(each, peers) for each in rows]
     print(summaries(rows, before), end="\n\n")
     print(by_budget(pairs), end="\n\n")
-    print(by_game(pairs), end="\n\n")
     print(verdict(pairs))
 
 

@@ -136,24 +136,6 @@ def by_budget(pairs: list[Pair]) -> str:
     return "\n".join(lines)
 
 
-def by_game(pairs: list[Pair]) -> str:
-    """Return a table in Markdown: our error over the best peer's, a line for each game, a column for each budget."""
-    budgets = sorted({each.budget for each in pairs if each.counts})
-    cells = {(each.game, each.budget): each for each in pairs if each.counts}
-    lines = [f"| game | {' | '.join(f'{budget:,}' for budget in budgets)} |", "|---" * (len(budgets) + 1) + "|"]
-    for game in dict.fromkeys(name for name, _ in cells):
-        ratios = (_short(cells.get((game, budget))) for budget in budgets)
-        lines.append(f"| {game} | {' | '.join(ratios)} |")
-    return "\n".join(lines)
-
-
-def _short(pair: Pair | None) -> str:
-    """Return a ratio without its interval, in bold if that lies above 1."""
-    if pair is None:
-        return "–"
-    return f"**{pair.ratio:.2f}**" if pair.low > 1 else f"{pair.ratio:.2f}"
-
-
 def _mean(ratios: list[float]) -> float:
     """Return the geometric mean."""
     return float(np.exp(np.mean(np.log(ratios))))

@@ -139,18 +139,3 @@ def test_means_by_budget_are_shown_without_sums_of_unanimity_and_of_trained_mode
     ]
     found = few_table.by_budget(pairs).splitlines()
     assert found[2:] == ["| 64 | 2.00 | 2.00 | 1.00 |", "| 128 | 0.50 | – | – |"]
-
-
-def test_games_have_a_line_each_and_lost_cells_are_bold():
-    pairs = [
-        few_table.Pair("vote14", 14, 64, 4.0, "b", 1.0, 4.0, 1.1),
-        few_table.Pair("vote14", 14, 128, 0.5, "b", 1.0, 0.5, 1.1),
-        few_table.Pair("sou40", 40, 128, 1.05, "b", 1.0, 1.05, 1.1),
-        few_table.Pair("sou128", 128, 64, 0.1),
-    ]
-    assert few_table.by_game(pairs).splitlines() == [
-        "| game | 64 | 128 |",
-        "|---|---|---|",
-        "| vote14 | **4.00** | 0.50 |",
-        "| sou40 | – | 1.05 |",
-    ]
