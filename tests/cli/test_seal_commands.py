@@ -14,14 +14,10 @@ BUDGET = ["--budget", 120]
 def sealed(fgsv_command, train, tmp_path):
     """Seal and make a run of the table; return a folder with its files, and the commitment that was printed."""
     seal = tmp_path / "seal.json"
-    code, text, _ = fgsv_command(
-        "seal", "make", train, *COLUMNS, *BUDGET, "--public-from", "the price", "--out", seal
-    )
-    assert code == 0
+    text, _ = fgsv_command.done("seal", "make", train, *COLUMNS, *BUDGET, "--public-from", "the price", "--out", seal)
     commitment = text.splitlines()[0].removeprefix("commitment: ")
     options = ["--seal", seal, "--public", "1.0854", "--ledger", tmp_path / "run.db", "--json"]
-    code, text, _ = fgsv_command("value", train, *COLUMNS, *BUDGET, *options, "--out", tmp_path / "result")
-    assert code == 0
+    text, _ = fgsv_command.done("value", train, *COLUMNS, *BUDGET, *options, "--out", tmp_path / "result")
     assert json.loads(text)["sealed"]["commitment"] == commitment
     return tmp_path, commitment
 
@@ -42,15 +38,13 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
         "--out",
         proof,
     ]
-    code, text, _ = fgsv_command(*made)
-    assert code == 0
+    text, _ = fgsv_command.done(*made)
     assert "22 records" in text
     assert fgsv_command(*made)[0] == 2  # it is there already
     known = ["--commitment", commitment, "--public", "1.0854", "--random", "4 2 6"]
     code, text, _ = fgsv_command("seal", "check", proof, saved, *known)
     assert (code, text.splitlines()[-1]) == (0, "same")
-    code, text, _ = fgsv_command("seal", "check", proof, saved, train, *known)
-    assert code == 0
+    text, _ = fgsv_command.done("seal", "check", proof, saved, train, *known)
     assert "these 22 records evaluated again: same" in text
     assert "if 1% of the records were forged, 20 evaluated again would show it with 18.2%" in text
     assert "there is no bound on how far forged records could move a share" in text
@@ -60,8 +54,7 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
     assert "1.0854" in (folder / "result" / "report.html").read_text(encoding="utf-8")
     other = folder / "other.csv"
     providers(seed=1).to_csv(other, index=False)
-    code, _, notes = fgsv_command("seal", "check", proof, saved, other)
-    assert code == 2
+    notes = fgsv_command.refused("seal", "check", proof, saved, other)
     assert notes.splitlines()[-1].startswith("error: the seal does not fit: rows was sealed as 52")
     assert fgsv_command(*made[:-1], folder / "small.json", "--no-values")[0] == 0
     code, text, _ = fgsv_command("seal", "check", folder / "small.json", saved)
@@ -106,9 +99,7 @@ def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, tmp_path, ar
     ("option", "words"), [("--seal", "there is no seal at"), ("--before", "there is no saved valuation at")]
 )
 def test_a_missing_file_is_refused_before_the_data_is_opened(fgsv_command, tmp_path, option, words):
-    code, _, notes = fgsv_command("value", tmp_path / "no.csv", *COLUMNS, option, tmp_path / "nope.json")
-    assert code == 2
-    assert words in notes
+    assert words in fgsv_command.refused("value", tmp_path / "no.csv", *COLUMNS, option, tmp_path / "nope.json")
 
 
 def test_the_seal_and_the_earlier_result_are_read_once(fgsv_command, sealed, train, monkeypatch):
@@ -137,10 +128,7 @@ def test_a_seal_warns_that_providers_know_the_split_seed(fgsv_command, train, tm
         tmp_path / "seal.json",
         "--force",
     ]
-    code, text, _ = fgsv_command(*command)
-    assert (code, text.count(words)) == (0, 1)
-    code, text, _ = fgsv_command(*command, "--json")
-    assert [f"warning: {each}"[: len(words)] for each in json.loads(text)["warnings"]] == [words]
+    assert fgsv_command.done(*command)[0].count(words) == 1
+    assert [f"warning: {each}"[: len(words)] for each in fgsv_command.json(*command)["warnings"]] == [words]
     for options in (["--split-seed", 83_726_154], ["--test", train]):
-        code, text, _ = fgsv_command(*command, *options)
-        assert (code, words in text) == (0, False)
+        assert words not in fgsv_command.done(*command, *options)[0]
