@@ -65,21 +65,3 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     _, text, _ = fgsv_command("sensitivity", tmp_path / "o", tmp_path / "o.1", tmp_path / "o.2" / "valuation.json")
     assert "accuracy (o.1)" in text
     assert "accuracy (o.2)" in text
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--training-seeds", "new"], "'fixed', 'fresh'"),
-        (["--also-metric", "f1", "--metric", "accuracy", "--empty", "0,1"], "--empty takes one number"),
-    ],
-)
-def test_bad_input_is_one_line(fgsv_command, more, options, words):
-    notes = fgsv_command.refused("value", more, *COLUMNS, "--ignore", "area,lot", "--budget", 60, *options)
-    assert len(notes.splitlines()) == 1
-    assert words in notes
-
-
-def test_texts_have_no_such_options(fgsv_command, more):
-    notes = fgsv_command.refused("value", more, "--text", "a", "--training-seeds", "fresh")
-    assert "can only be used with --target" in notes

@@ -9,7 +9,7 @@ import pytest
 from cli_cases import COLUMNS
 
 import fgsv
-from fgsv.cli import command_line, console
+from fgsv.cli import command_line
 
 
 def test_plan_and_payout(fgsv_command, train, tmp_path):
@@ -74,13 +74,6 @@ def test_an_export_replaces_a_file_only_if_asked_to(fgsv_command, tmp_path):
     assert len(pd.read_csv(tmp_path / "all.CSV")) == 100
 
 
-def test_a_plan_of_several_metrics_has_shares_in_percent(capsys):
-    console.show(pd.DataFrame({"evaluations": [1000], "half_width": [0.2], "half_width_r2": [0.125]}))
-    shown = capsys.readouterr().out
-    assert "± share, r2" in shown
-    assert "12.50%" in shown
-
-
 def test_money_after_the_fact(fgsv_command, train, tmp_path):
     pytest.importorskip("vl_convert")
     fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
@@ -131,15 +124,6 @@ def test_report_and_compare(fgsv_command, train, tmp_path):
     assert (code, "these results come from different games" in notes) == (0, True)  # other test rows
     _, notes = fgsv_command.done("compare", saved[0], tmp_path / "2" / "valuation.json")
     assert "these results come from different games" not in notes
-
-
-def test_groups_of_one_valuation_only_are_not_compared():
-    airport = fgsv.games.Airport([1, 2, 3])
-    first, second, third = (fgsv.exact(airport, names) for names in (["a", "b", "c"], ["a", "b", "d"], [0, 1, 2]))
-    frame = fgsv.compare(first, second)
-    assert dict(zip(frame["group"], frame["clear"], strict=True)) == {"a": False, "b": False, "c": None, "d": None}
-    with pytest.raises(ValueError, match="no group in common: a, b, c against 0, 1, 2"):
-        fgsv.compare(first, third)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,15 @@ def written(frame, path):
     return path
 
 
+def in_folders(frame, path):
+    """Write each text to a file, in the folder of its publisher."""
+    for number, row in enumerate(frame.to_dict("records")):
+        folder = path / row["publisher"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text(row["body"])
+    return path
+
+
 @pytest.fixture
 def corpus(tmp_path):
     return written(documents(), tmp_path / "corpus.jsonl")
@@ -74,11 +83,8 @@ def test_texts_of_two_months_are_compared_without_a_warning_about_their_files(fg
 
 
 def test_a_folder_needs_no_options(fgsv_command, tmp_path):
-    for number, row in enumerate(documents().to_dict("records")):
-        folder = tmp_path / "texts" / row["publisher"]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.txt").write_text(row["body"])
-    found = fgsv_command.json("value", tmp_path / "texts", "--budget", 30)
+    texts = in_folders(documents(), tmp_path / "texts")
+    found = fgsv_command.json("value", texts, "--budget", 30)
     assert [row["group"] for row in found["groupings"]["provider"]] == sorted(TOPICS)
 
 
@@ -107,13 +113,10 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
 def test_an_audit_of_folders_does_not_say_who_was_first(fgsv_command, tmp_path):
     frame = documents()
     copied = frame[frame["publisher"] == "Field"].assign(publisher="Aardvark")
-    for number, row in enumerate(pd.concat([frame, copied]).to_dict("records")):
-        folder = tmp_path / "texts" / row["publisher"]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.txt").write_text(row["body"])
+    texts = in_folders(pd.concat([frame, copied]), tmp_path / "texts")
     tests = written(frame[frame["split"] == "test"].rename(columns={"body": "text"}), tmp_path / "tests.jsonl")
     sizes = ["--budget", 100, "--audit-budget", 1800, "--parts", 2]
-    found = fgsv_command.json("value", tmp_path / "texts", "--audit", "--test", tests, *sizes)
+    found = fgsv_command.json("value", texts, "--audit", "--test", tests, *sizes)
     sections = {each["title"]: each for each in found["audit"]["tables"]}
     copies = sections["Possible copies"]
     assert copies["columns"][:2] == ["provider", "and provider"]
