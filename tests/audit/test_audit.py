@@ -60,16 +60,6 @@ def test_one_group_gains_nothing_by_splitting(game):
     np.testing.assert_array_equal(table[["gain", "gain_low", "gain_high"]], 0)
 
 
-def test_faithful_values_gain_nothing_by_any_of_the_splits(game):
-    result = fgsv.value(game, LABELS, budget=300)
-    for parts in (2, 3, 4):
-        shells = [("shell", i % parts) if label == 0 else label for i, label in enumerate(LABELS)]
-        split = result.regroup(shells)
-        kept = [split.names.index(name) for name in (1, 2, 3)]
-        np.testing.assert_array_equal(split.values[kept], result.values[1:])
-        assert split.values.sum() - split.values[kept].sum() == pytest.approx(result.values[0], abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("labels", "ways", "budget"),
     [

@@ -45,23 +45,6 @@ def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
         interrupted(1)
 
 
-def test_an_audit_that_is_killed_keeps_the_valuation_and_can_be_started_again(
-    fgsv_command, train, tmp_path, monkeypatch
-):
-    def fail(*_, **__):
-        raise RuntimeError("killed")
-
-    command = ["value", train, "--audit", *COLUMNS, "--budget", 200, "--out", tmp_path / "o"]
-    with monkeypatch.context() as patched:
-        patched.setattr("fgsv.audit.table_audit.audit_through", fail)
-        assert fgsv_command(*command)[0] == 1
-    kept = Result.load(tmp_path / "o" / "valuation.json")
-    assert kept.valuation.n_evaluations > 100
-    assert not kept.valuation.finished
-    fgsv_command.done(*command)
-    assert Result.load(tmp_path / "o" / "valuation.json").audit is not None
-
-
 def document(folder):
     return json.loads((folder / "valuation.json").read_text())
 

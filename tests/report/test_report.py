@@ -140,14 +140,6 @@ def test_one_provider_is_not_called_several():
     assert "1 provider supplied 2 players." in html
 
 
-def test_an_audit_says_what_it_spent():
-    result = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])
-    audit = Audit(pd.DataFrame(), pd.DataFrame(), ("<i>careful</i>",), {"probing": 7}, budget=10)
-    html = render(Result(result, audit=audit))
-    assert "7 for probing" in words_of(html)
-    assert "&lt;i&gt;careful&lt;/i&gt;" in html
-
-
 def test_charts_are_valid_specifications():
     altair = pytest.importorskip("altair")
     frame = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"]).to_frame()
