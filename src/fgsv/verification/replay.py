@@ -20,6 +20,7 @@ from fgsv.methods.steady import Steady
 from fgsv.running.run import with_estimator
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Reason, RunSettings, Valuation
+from fgsv.valuation.settings import TARGETS
 
 
 class Records:
@@ -114,7 +115,7 @@ def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | No
     given = dict(own or {})
     regrouped = was_regrouped(valuation)
     if regrouped:  # targets were met, or not, by other groups: follow it as far as it went
-        given |= {"precision": None, "stderr": None, "stop": None}
+        given |= dict.fromkeys((*TARGETS, "stop"))
         given["max_seconds"] = float("inf") if settings.max_seconds or has_targets(valuation) else None
     # rounds that ask only for what was known count nothing: such a run is over at its own end
     by_itself = settings.start is not None and valuation.end.reason in (Reason.BUDGET, Reason.EXHAUSTED)
@@ -137,7 +138,7 @@ def was_regrouped(valuation: Valuation) -> bool:
 def has_targets(valuation: Valuation) -> bool:
     """Say whether errors, which depend on the groups, could end the run."""
     settings = valuation.settings
-    return settings is not None and bool(settings.precision or settings.stderr or "stop" in settings.needs)
+    return settings is not None and ("stop" in settings.needs or any(getattr(settings, name) for name in TARGETS))
 
 
 def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
@@ -226,9 +227,8 @@ def _arguments(settings: RunSettings) -> dict[str, Any]:
         "seed": settings.seed,
         "budget": settings.budget,
         "cost": None if table is None else lambda sizes: table[sizes - 1],
+        **{name: getattr(settings, name) for name in TARGETS},
+        "confidence": settings.confidence,
         # when the clock stopped the run cannot be recomputed, only that there was a limit
         "max_seconds": None if settings.max_seconds is None else float("inf"),
-        "stderr": settings.stderr,
-        "precision": settings.precision,
-        "confidence": settings.confidence,
     }
