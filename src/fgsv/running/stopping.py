@@ -10,7 +10,7 @@ import numpy as np
 
 from fgsv.types import Floats
 from fgsv.valuation import End, Reason, RunSettings, Valuation, positive_total
-from fgsv.words import level
+from fgsv.words import level, roughly
 
 if TYPE_CHECKING:
     from fgsv.running.progress import Progress
@@ -226,10 +226,11 @@ def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
         if not np.isnan(needed) and not _holds(rule, valuation):
             n = valuation.partition.n_players
             aim = f"{rule.name} of {rule.target:g} would take"
-            if needed <= valuation.n_evaluations + valuation.n_known:  # the error has too few degrees of freedom
+            made = valuation.n_evaluations + valuation.n_known
+            if needed <= made:  # the error has too few degrees of freedom
                 notes.append(f"{aim} more evaluations: errors are known only roughly so far")
                 continue
-            count = f"about {float(f'{needed:.2g}'):,.0f}" if np.isfinite(needed) else "over 1e308"
+            count = f"about {roughly(needed, more_than=made):,.0f}" if np.isfinite(needed) else "over 1e308"
             if n < min(np.log2(needed), 1024):
                 count = f"all {2**n:,}"
             notes.append(f"{aim} {count} evaluations")

@@ -12,10 +12,10 @@ import numpy as np
 from fgsv.coalitions import Coalitions, join, pack, split, unpack
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.start import known_of_run
 from fgsv.evaluation.views import View
 from fgsv.game import Game
-from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.ledger import Ledger, NotRecorded, WrongLedger, known
+from fgsv.methods.known import Known
 from fgsv.methods.steady import Steady
 from fgsv.running.run import with_estimator
 from fgsv.types import Floats, Masks
@@ -154,7 +154,7 @@ def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
 
     """
     game = replace(game, weights=settings.weights, n_folds=settings.n_folds)
-    start = known_of_run(ledger, game, settings.start)
+    start = _known_of_run(ledger, game, settings.start)
     return Evaluator(game, ledger=ledger, start=start, **_evaluated_as(settings))
 
 
@@ -190,6 +190,36 @@ def from_values(
 
     game = Game(answer, n_players, outputs, settings.fingerprint, weights=settings.weights, n_folds=settings.n_folds)
     return Evaluator(game, laws=laws, **_evaluated_as(settings))
+
+
+def _known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
+    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger.
+
+    Args:
+        ledger: The open ledger of the run.
+        game: Its game.
+        start: The hash of what it started from; None if it started from nothing.
+
+    Returns:
+        The known evaluations; None if it started from nothing.
+
+    Raises:
+        WrongLedger: The ledger does not record them, or no longer has all of them.
+
+    """
+    if start is None:
+        return None
+    for run in ledger.runs():
+        recorded = ledger.start_of(run.id)
+        if recorded is not None and recorded.known == start:
+            found = known(game, [ledger], keys=set(recorded.batches))
+            if found.sha256 == start:
+                return found
+            raise WrongLedger(
+                f"{ledger.path} no longer has all the evaluations that the run started from: they were erased or "
+                "replaced"
+            )
+    raise WrongLedger(f"{ledger.path} does not record the evaluations that the run started from ({start[:16]}...)")
 
 
 def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
