@@ -5,7 +5,7 @@ import pytest
 import torch
 from utilities.tiny_language import gpt2, llama, tokenizer
 
-from fgsv.answers import HF, Answer, Passage, game_of, value
+from fgsv.answers import HF, Answer, NothingToShare, Passage, game_of, value
 
 pytestmark = pytest.mark.torch
 
@@ -92,6 +92,23 @@ def test_a_coalition_is_worth_the_likelihood_of_the_answer_after_its_pieces():
     assert game([[False, True, True]])[0] == pytest.approx(expected, abs=1e-4)
     for target, found in {"probability": np.exp(expected), "logit": expected - np.log1p(-np.exp(expected))}.items():
         assert game_of(ANSWER, scorer, target=target)([[False, True, True]])[0] == pytest.approx(found, rel=1e-4)
+
+
+@pytest.mark.parametrize("target", ["log-likelihood", "probability", "logit"])
+@pytest.mark.parametrize("times", [0.99, 1.01])
+def test_a_rise_within_the_rounding_of_the_engine_is_nothing_to_share(target, times):
+    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
+    longest = len(game_of(ANSWER, scorer).function.prompt([True] * 3))
+    least = len(game_of(ANSWER, scorer).function.prompt([False] * 3))
+    scorer.logprob = lambda prompts, answer: (
+        np.array([(len(prompt) - least) / (longest - least) for prompt in prompts]) - 9
+    )
+    scorer.noise = 1 / 4 / np.sqrt(len(tokenizer()(ANSWER.text)["input_ids"])) / times  # of a rise of the log by 1
+    if times > 1:
+        assert value(ANSWER, scorer, target=target).total > 0
+    else:
+        with pytest.raises(NothingToShare, match="may be due to rounding by the engine"):
+            value(ANSWER, scorer, target=target)
 
 
 def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():
