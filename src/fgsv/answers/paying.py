@@ -278,6 +278,7 @@ class Work:
             efficient=True,
             of_groups=True,
             method="answers",
+            errors="the choice of answers, and of their evaluations",
         )
         end = End(Reason.BUDGET, f"{total.n_draws:,} of {counted(total.n_answers, 'answer')} were drawn")
         spent = sum(len(each.run[1]) for each in valued)
