@@ -56,6 +56,7 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
         (Decimal('0.002'), ("line 2: it lacks 'passages', 'query', 'text'",))
 
     """
+    check_on_error(on_error)
     found: list[Answer] = []
     bad: list[str] = []
     ids: dict[str, int] = {}
@@ -74,10 +75,14 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
     return finished(path, found, bad, on_error)
 
 
-def finished(path: str | Path, found: list[Answer], bad: list[str], on_error: str) -> Reading:
-    """Return what was read, or raise an error that names the bad parts."""
+def check_on_error(on_error: str) -> None:
+    """Raise an error if a reader does not know what to do with bad lines."""
     if on_error not in ("raise", "drop"):
         raise ValueError(f"on_error must be 'raise' or 'drop', got {on_error!r:.100}")
+
+
+def finished(path: str | Path, found: list[Answer], bad: list[str], on_error: str) -> Reading:
+    """Return what was read, or raise an error that names the bad parts."""
     if bad and on_error == "raise":
         more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise AnswerError(

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fgsv.answers.answer import Answer, Passage
-from fgsv.answers.reading import Reading, finished
+from fgsv.answers.reading import Reading, check_on_error, finished
 from fgsv.checks import check_type
 from fgsv.payout.money import Money
 
@@ -58,6 +58,7 @@ def read_sessions(
         ('s/1', ('courier.example',), 'courier:1')
 
     """
+    check_on_error(on_error)
     find = texts if callable(texts) else partial(_in_folder, Path(texts))
     found: list[Answer] = []
     bad: list[str] = []
@@ -82,9 +83,8 @@ def read_sessions(
 def _events(document: Any) -> tuple[str, list[dict[str, Any]]]:
     """Return the session and the events of a session, of a batch, or of an event that was sent by itself."""
     check_type(document, dict, "a JSON object")
-    if not str(version := document.get("schema_version")).startswith(
-        ("0.1", "1.")
-    ):  # what is used of them is the same
+    version = document.get("schema_version")
+    if not str(version).startswith(("0.1", "1.")):  # what is used of them is the same
         raise ValueError(f"its schema_version is {version!r:.50}, not 0.1")
     if not document.get("session_id"):
         raise ValueError("it has no session_id")
