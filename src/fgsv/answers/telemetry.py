@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fgsv.answers.answer import Answer, Passage
-from fgsv.answers.reading import Reading, check_on_error, finished
+from fgsv.answers.reading import Reading, finished
 from fgsv.checks import check_type
 from fgsv.payout.money import Money
 
@@ -25,7 +25,7 @@ def read_sessions(
     *,
     publishers: Publishers | None = None,
     fee: Money = 1,
-    on_error: str = "raise",
+    drop: bool = False,
 ) -> Reading:
     r"""Read telemetry of answer engines (SPUR Content Telemetry 0.1): an answer for each turn that was completed.
 
@@ -39,7 +39,7 @@ def read_sessions(
             function from the content's id (or its URL, without one) and that hash to the text.
         publishers: The publisher of each content, by its id: a mapping or a function. Default: the host of its URL.
         fee: Of every answer.
-        on_error: "raise" an error that names the bad turns, or "drop" them: they are counted and named.
+        drop: Leave out turns that cannot be read, and say which.
 
     Raises:
         AnswerError: Turns are bad, or none is good.
@@ -58,7 +58,6 @@ def read_sessions(
         ('s/1', ('courier.example',), 'courier:1')
 
     """
-    check_on_error(on_error)
     find = texts if callable(texts) else partial(_in_folder, Path(texts))
     found: list[Answer] = []
     bad: list[str] = []
@@ -77,7 +76,7 @@ def read_sessions(
                     found.append(_answer(name, event, [each for _, each in numbered[:place]], find, publishers, fee))
                 except (ValueError, TypeError, LookupError, OSError) as error:
                     bad.append(f"line {number}, turn {name:.100}: {error}")
-    return finished(path, found, bad, on_error)
+    return finished(path, found, bad, drop)
 
 
 def _events(document: Any) -> tuple[str, list[dict[str, Any]]]:
