@@ -164,6 +164,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def roughly(count: float, more_than: float = 0, digits: int = 2) -> float:
+    """Return an estimated count with few digits; if these are no more than what was made already, the next ones up.
+
+    >>> roughly(73_412), roughly(204, more_than=200), roughly(214, more_than=200)
+    (73000.0, 210.0, 210.0)
+    """
+    nearest = float(f"{count:.{digits}g}")
+    return nearest if nearest > more_than else nearest + 10.0 ** (math.floor(math.log10(nearest)) + 1 - digits)
+
+
 def numbered(items: Iterable[T]) -> Iterator[tuple[T, int]]:
     """Yield each item with the number of equal ones before it.
 

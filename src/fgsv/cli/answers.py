@@ -13,7 +13,7 @@ from fgsv.cli.printing import results_only, say
 from fgsv.cli.values import finish
 
 ROYALTIES = Function("answers/paying.py:royalties")
-READ = Function("answers/reading.py:read_answers", only="fee", optional="fee")
+READ = Function("answers/reading.py:read_answers", only="fee drop", optional="fee")
 VALUE = Function("answers/valuing.py:value", only="duplicates least")
 
 
@@ -24,9 +24,6 @@ def royalties(
     model: Annotated[
         str, typer.Option(help="Folder or hub name of the causal language model that the contract names")
     ],
-    drop: Annotated[
-        bool, typer.Option("--drop", help="Leave out answers that cannot be read, and say which")
-    ] = False,
     as_json: Json = False,
     **given: Any,
 ) -> None:
@@ -40,7 +37,7 @@ def royalties(
     from fgsv import answers
 
     config.check_place(context)
-    read = answers.read_answers(file, on_error="drop" if drop else "raise", **READ.of(given))
+    read = answers.read_answers(file, **READ.of(given))
     config.save(context)
     say(*(f"left out: {each}" for each in read.left_out if not as_json))
     with results_only():

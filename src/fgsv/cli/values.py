@@ -22,7 +22,7 @@ OPEN_TEXT = Function("data/texts.py:open_text", optional="text", chosen_by="text
 TERMS = Function("payout/splitting.py:split", only="currency clip floor cap pay_anyway")
 VALUE_DATA = Function("pipeline/pipeline.py:value_data")
 LIMITS = Function("pipeline/pipeline.py:value_data", only="budget precision max_seconds")
-PLAN_TABLE = Function("planning.py:plan_table")
+PLAN_TABLE = Function("planning/watching.py:plan_table")
 HOLD_OUT = Function("data/holding_out.py:hold_out")
 FUNCTIONS = (OPEN_TABLE, OPEN_TEXT, VALUE_DATA, TERMS)
 """What a run calls."""

@@ -16,9 +16,9 @@ from fgsv.files import decode, encode
 from fgsv.payout.money import Amount, Money, in_whole_units, round_to
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
 from fgsv.payout.terms import Scenarios, Terms, apply
-from fgsv.running.differences import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_confidence, check_valuation, t_quantile
+from fgsv.valuation.differences import Difference
 from fgsv.valuation.display import NEGATIVE, Section, as_html, as_text
 from fgsv.valuation.valuation import some_outputs
 from fgsv.words import in_percent, level, some

@@ -15,8 +15,9 @@ from fgsv.data.source import Source
 from fgsv.results.periods import compare_results
 from fgsv.results.result import Result
 from fgsv.results.sensitivities import sensitivity
+from fgsv.running.stopping import rules_of
 from fgsv.types import Floats
-from fgsv.valuation import RunSettings, Valuation
+from fgsv.valuation import Valuation
 from fgsv.valuation.display import NEGATIVE, Section
 from fgsv.words import counted, in_percent, level, sentence, significant, some
 
@@ -182,7 +183,7 @@ def _agreed(result: Result) -> tuple[tuple[str, str], ...]:
         found |= {"ignored": _listed(columns.get("ignored")), "features": some(source.features, 12)}
         found |= {"model": source.model, "score": source.metric, _tested(source): tested}
     if settings is not None:
-        found["may end by"] = "; ".join(_limits(settings))
+        found["may end by"] = "; ".join([f"{settings.budget:,} evaluations", *map(str, rules_of(settings))])
     if result.sealed is not None:
         found["commitment of the seal"] = result.sealed.commitment
         found["public value"] = result.sealed.public
@@ -317,18 +318,6 @@ def _covered(result: Result) -> str:
     if has_shares and valuation.knows_test_rows:
         return f"The {what} cover {some(covered)} and that from the choice of {tested}"
     return f"The {what} cover {' and '.join(covered)}, not the error from the choice of {tested}"
-
-
-def _limits(settings: RunSettings) -> list[str]:
-    """Return what could end a run, in words."""
-    found = [f"{settings.budget:,} evaluations"]
-    if settings.max_seconds is not None:
-        found.append(f"{settings.max_seconds:g} seconds")
-    if settings.stderr is not None:
-        found.append(f"every standard error at most {settings.stderr:g}")
-    if settings.precision is not None:
-        found.append(f"every share within {settings.precision:g} at {level(settings.confidence)} confidence")
-    return found
 
 
 def _group(result: Result) -> str:

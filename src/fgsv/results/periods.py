@@ -10,7 +10,7 @@ import pandas as pd
 
 from fgsv.payout import Settlement, settle
 from fgsv.results.as_json import records
-from fgsv.results.result import Result, check_result, notes_on
+from fgsv.results.result import Result, check_result
 from fgsv.valuation.comparison import compare, regrouped, renamed
 from fgsv.valuation.display import Section, as_html, as_text
 from fgsv.words import in_percent, option, sentence, some
@@ -123,7 +123,7 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
         check_result(each)
     same_test_rows = _has_same_test_rows(first, second)
     frame = compare(first.valuation, second.valuation, confidence, same_test_rows=same_test_rows)
-    names, warnings = renamed(first.valuation, second.valuation), notes_on(first, second)
+    names, warnings = renamed(first.valuation, second.valuation), _different_games(first, second)
     holders = regrouped(first.valuation, second.valuation)
     settlement, settled_as = None, ""
     if first.payout is not None:
@@ -143,6 +143,32 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     if {"joined", "left"} <= set(frame["status"]):
         warnings.append("a provider that was renamed, split or merged while rows changed counts as left and joined")
     return Comparison(frame, settlement, settled_as, tuple(facts), tuple(warnings), names, holders)
+
+
+def _different_games(first: Result, second: Result) -> list[str]:
+    """Return warnings about comparing the shares of two results that are of different games, or semivalues."""
+    settings = [each.valuation.settings for each in (first, second)]
+    named = ["shapley" if each is None else each.semivalue for each in settings]
+    warnings = [] if named[0] == named[1] else [f"the shares are by {named[0]} and by {named[1]} values"]
+    games = [None if each is None else each.fingerprint for each in settings]
+    if None in games or games[0] == games[1]:
+        return warnings
+    moved = _different_parts(*(vars(each.source) if each.source is not None else {} for each in (first, second)))
+    words = f"these results come from different games, which differ in {', '.join(moved)}"
+    return [*warnings, words] if moved else warnings
+
+
+def _different_parts(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two sources besides their players, which are no reason for a warning."""
+    before, now = (dict(source.get("frame") or {}) for source in (first, second))
+    if not before or not now:
+        moved = [name for name in ("file", "model", "metric") if first.get(name) != second.get(name)]
+        return moved or ["their data or test rows"]
+    moved = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    tested = first.get("test_sha256")
+    if "preprocessing" in moved and tested is not None and tested == second.get("test_sha256"):
+        moved = [name for name in moved if name != "test rows"]  # they only look different to the model
+    return moved
 
 
 def _has_same_test_rows(first: Result, second: Result) -> bool:

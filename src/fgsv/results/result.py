@@ -234,29 +234,3 @@ def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None 
 def check_result(given: object) -> None:
     """Raise an error if this is no result, such as the path of a saved one."""
     check_type(given, Result, "a result", "fgsv.results.Result.load(path) opens a saved one")
-
-
-def notes_on(first: Result, second: Result) -> list[str]:
-    """Return warnings about comparing the shares of two results."""
-    settings = [each.valuation.settings for each in (first, second)]
-    named = ["shapley" if each is None else each.semivalue for each in settings]
-    warnings = [] if named[0] == named[1] else [f"the shares are by {named[0]} and by {named[1]} values"]
-    games = [None if each is None else each.fingerprint for each in settings]
-    if None in games or games[0] == games[1]:
-        return warnings
-    moved = _moved(*(vars(each.source) if each.source is not None else {} for each in (first, second)))
-    words = f"these results come from different games, which differ in {', '.join(moved)}"
-    return [*warnings, words] if moved else warnings
-
-
-def _moved(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two sources besides their players, which are no reason for a warning."""
-    before, now = (dict(source.get("frame") or {}) for source in (first, second))
-    if not before or not now:
-        moved = [name for name in ("file", "model", "metric") if first.get(name) != second.get(name)]
-        return moved or ["their data or test rows"]
-    moved = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    tested = first.get("test_sha256")
-    if "preprocessing" in moved and tested is not None and tested == second.get("test_sha256"):
-        moved = [name for name in moved if name != "test rows"]  # they only look different to the model
-    return moved
