@@ -131,15 +131,15 @@ def plan(context: typer.Context, file: Files, as_json: Json = False, **given: An
         found = plan_table(data, limits=limits, **PLAN_TABLE.of(given))
     evaluations = found.expected(limits)
     if as_json:
-        document: dict[str, Any] = {
+        document = {
             "plan": records(found.to_frame()),
             "test_rows": found.test_rows,
             "evaluations": evaluations,
             "foreseen": list(found.foreseen),
             "notes": data.notes,
+            "warnings": list(data.warnings),
         }
-        document |= {"start": found.start} if found.start else {}
-        print_json(document | {"warnings": list(data.warnings)})
+        print_json(document | ({"start": found.start} if found.start else {}))
         return
     say(*data.notes, *([found.start] if found.start else []))
     say(*(f"warning: {warning}" for warning in data.warnings))

@@ -113,15 +113,14 @@ def objections(
         names = tuple(str(valuation.names[k]) for k in order)
         lasting = valuation.lasting_half_width(confidence).reshape(len(valuation), -1).max(axis=1)[order[0]]
         room = WIDEST**2 - lasting**2
+        reducible = max((widest / float(whole)) ** 2 - lasting**2, 0.0)
         found.append(
             Objection(
                 Doubt.TOO_WIDE,
                 f"the payment to {names[0]} is known only to within {widest:,.2f} {currency}, more than a tenth of "
                 f"{whole:,}{_others(names[1:])}",
                 names,
-                None
-                if room <= 0
-                else evaluations_to_narrow(valuation, _factor(widest / float(whole), lasting, room)),
+                None if room <= 0 else evaluations_to_narrow(valuation, float(np.sqrt(reducible / room))),
             )
         )
     beyond = [k for k, payment in enumerate(payments) if payment > whole]
@@ -203,11 +202,6 @@ def noise_in_words(valuation: Valuation, confidence: float, output: int) -> str:
 def for_output(valuation: Valuation, output: int) -> str:
     """Name one of several outputs; empty if there is only one."""
     return "" if valuation.outputs is None else f" for {valuation.outputs[output]}"
-
-
-def _factor(widest: float, lasting: float, room: float) -> float:
-    """Return by what factor evaluations have to narrow their part of a half-width, if `lasting` of it stays."""
-    return float(np.sqrt(max(widest**2 - lasting**2, 0.0) / room))
 
 
 def _others(names: Sequence[str]) -> str:

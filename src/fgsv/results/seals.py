@@ -249,12 +249,12 @@ def described_run(
 
 def of_source(source: Source) -> dict[str, Any]:
     """Return what a seal holds about columns, model and score."""
-    return {name: _plain(getattr(source, name)) for name in _OF_SOURCE}
+    return {name: _read_back(getattr(source, name)) for name in _OF_SOURCE}
 
 
 def of_settings(settings: RunSettings) -> dict[str, Any]:
     """Return what a seal holds about the settings of a run."""
-    return {name: _plain(part) for name, part in encode(settings).items() if name not in _NOT_SEALED}
+    return {name: _read_back(part) for name, part in encode(settings).items() if name not in _NOT_SEALED}
 
 
 def of_partition(partition: Partition) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def _of_game(game: Game) -> dict[str, Any]:
         "players": None if digests is None else hashlib.sha256(digests).hexdigest(),
         "frame": {name: hashlib.sha256(part.encode()).hexdigest() for name, part in sorted(frame.items())},
         "game": game.fingerprint,
-        "outputs": _plain(game.outputs),
+        "outputs": _read_back(game.outputs),
     }
 
 
@@ -348,6 +348,6 @@ def _short(part: Any) -> str:
     return text if len(text) <= 80 else text[:80] + "..."
 
 
-def _plain(part: Any) -> Any:
+def _read_back(part: Any) -> Any:
     """Return a part as it reads back from JSON."""
     return json.loads(json.dumps(part, default=str))
