@@ -9,6 +9,7 @@ import pytest
 
 import fgsv
 from fgsv.results import Result
+from fgsv.results.highlights import highlights
 
 TOPICS = {
     "Court": "the judge heard an appeal and the court ruled that this contract was void under old law",
@@ -70,6 +71,18 @@ def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
     assert not any("from the data" in words for words in json.loads(printed)["checked"])  # they were not evaluated
     document = fgsv_command.json("payout", out / "valuation.json", "--amount", 50, "--pay-anyway")
     assert sum(Decimal(row["payout"]) for row in document["payments"]) == 50
+
+
+def test_documents_that_earned_most_are_shown_with_the_error_of_a_group_of_one(corpus):
+    opened = fgsv.open_text(corpus, text="body", group="publisher", test_by="split")
+    valuation = fgsv.value(opened.game, opened.partition, budget=60)
+    names = [opened.describe_player(player)[0] for player in range(opened.game.n_players)]
+    rows = highlights(opened, valuation).rows
+    assert [row[0] for row in rows[:5]] == [names[k] for k in np.argsort(-valuation.player_values, kind="stable")[:5]]
+    for name, owner, value, error, _ in rows:
+        alone = valuation.regroup([name == each for each in names])[True]
+        assert (value, error) == (f"{alone.value:.3g}", f"{alone.stderr:.2g}")
+        assert owner == valuation.names[valuation.partition.codes[names.index(name)]]
 
 
 def test_texts_of_two_months_are_compared_without_a_warning_about_their_files(fgsv_command, corpus, tmp_path):
