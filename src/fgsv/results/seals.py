@@ -235,8 +235,10 @@ def described_run(
     if game.fingerprint is None:
         raise ValueError("this model's content cannot be hashed: give it as package.module:object")
     evaluator = Evaluator(game, on_error=on_error)
-    asked, early = as_method(DEFAULT, {}), precision is not None
-    task = task_of(evaluator, table.partition, asked, semivalue="shapley", budget=budget, may_stop_early=early)
+    asked = as_method(DEFAULT, {})
+    task = task_of(
+        evaluator, table.partition, asked, semivalue="shapley", budget=budget, may_stop_early=precision is not None
+    )
     settings = settings_of(evaluator, task, for_task(asked, task), precision=precision, confidence=confidence)
     return {
         **of_source(table.source),
@@ -267,7 +269,8 @@ def of_partition(partition: Partition) -> dict[str, Any]:
 
 def _of_game(game: Game) -> dict[str, Any]:
     """Return what a seal holds about the players and what they are worth, as hashes."""
-    digests, frame = game.player_digests(), game.frame if isinstance(game.frame, Mapping) else {}
+    digests = game.player_digests()
+    frame = game.frame if isinstance(game.frame, Mapping) else {}
     return {
         "players": None if digests is None else hashlib.sha256(digests).hexdigest(),
         "frame": {name: hashlib.sha256(part.encode()).hexdigest() for name, part in sorted(frame.items())},

@@ -109,7 +109,8 @@ def verdict(valuation: Valuation, *, confidence: float = 0.95, paid: Payout | No
     half_width = float(half_widths[widest])
     causes = _causes(shared, confidence, widest, half_width)
     lasting = shared.lasting_half_width(confidence).reshape(len(shared), -1).max(axis=1)
-    missed, unfinished = missed_precision(valuation), why_unfinished(valuation)
+    missed = missed_precision(valuation)
+    unfinished = why_unfinished(valuation)
     words = _known(half_width, causes, valuation, confidence, paid)
     decision, evaluations = Decision.SETTLED, None
     if lasting.max() >= WIDEST:
