@@ -229,7 +229,7 @@ class Plan:
         """Return budgets, each with the half-widths and the time to expect, and what these are from."""
         words = (
             f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s",
-            f"half-widths of the widest share at {level(self.confidence)} confidence, by the Monte Carlo error",
+            "half-widths of the widest share, by the Monte Carlo error",
             *filter(None, [self.about_test_rows]),
         )
         columns = ("evaluations", "± share", *(f"± share, {name}" for name in self.by_output), "time")
@@ -237,7 +237,7 @@ class Plan:
             (f"{budget:,}", *map(in_percent, widths), duration(60 * minutes))
             for budget, *widths, minutes in self.to_frame().itertuples(index=False)
         )
-        return [Section("The cost of precision", words, columns, rows)]
+        return [Section(f"The cost of precision, at {level(self.confidence)} confidence", words, columns, rows)]
 
     __repr__ = as_text
     _repr_html_ = as_html
