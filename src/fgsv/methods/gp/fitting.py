@@ -21,8 +21,8 @@ BLOCKS = 8
 STEPS, STEPS_TOGETHER = 12, 20
 """Of the search for one game, where more would follow chance; and for several."""
 GRID = 2.0**24
-"""Standardised utilities are multiples of 1 / GRID, far below the nugget: a search takes the same steps in any unit of
-the utility, and does not amplify rounding."""
+"""Standardised utilities are multiples of 1 / GRID, far below the nugget: a search takes the same steps in any unit
+of the utility, and does not amplify rounding."""
 FARTHEST = 3.0
 """Standard deviations of the prior that common parameters of several games may move."""
 
