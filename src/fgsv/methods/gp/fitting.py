@@ -18,8 +18,9 @@ BLOCK = 512
 """Evaluations to which parameters are fitted at once."""
 BLOCKS = 8
 """Blocks, at the most, over which parameters are averaged."""
-STEPS, STEPS_TOGETHER = 12, 20
-"""Of the search for one game, where more would follow chance; and for several."""
+STEPS, FEWER_STEPS = 20, 12
+"""Of a search; fewer while evaluations are fewer than twice the parameters, where more would follow chance, and for
+whole blocks, where searches begin near their end."""
 GRID = 2.0**24
 """Standardised utilities are multiples of 1 / GRID, far below the nugget: a search takes the same steps in any unit
 of the utility, and does not amplify rounding."""
@@ -63,8 +64,9 @@ def fitted(kernel: Kernel, masks: Masks, values: Floats) -> Kernel:
     standard = ((values - values.mean(axis=0)) / np.where(varies, spread, 1.0))[:, varies]
     standard = np.round(standard * GRID) / GRID
     blocks = max(1, min(BLOCKS, m // BLOCK))
+    steps = STEPS if 2 * len(kernel.theta) <= m < BLOCK else FEWER_STEPS
     bounds = [*BOUNDS, *[(-1.0, 1.0)] * KNOTS, *[(-3.0, 3.0)] * kernel.n]
-    options = {"maxiter": STEPS, "maxfun": 2 * STEPS}
+    options = {"maxiter": steps, "maxfun": 2 * steps}
     order = np.random.default_rng(m).permutation(m)
     found = []
     for rows in np.split(order[: blocks * BLOCK], range(BLOCK, blocks * BLOCK, BLOCK)):
@@ -93,7 +95,7 @@ def fitted_together(runs: Sequence[tuple[Masks, Floats]]) -> tuple[float, ...]:
         return sum(fit for fit, _ in fits) - (len(fits) - 1) * 0.5 * float(off @ off), gradient
 
     bounds = np.outer(deviations, (-FARTHEST, FARTHEST))
-    found = minimize(together, np.zeros(COMMON), jac=True, bounds=bounds, options={"maxiter": STEPS_TOGETHER})
+    found = minimize(together, np.zeros(COMMON), jac=True, bounds=bounds, options={"maxiter": STEPS})
     return tuple(found.x.tolist())
 
 
