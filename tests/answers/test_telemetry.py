@@ -49,12 +49,12 @@ def session(*events, **fields):
 
 def written(tmp_path, *documents):
     path = tmp_path / "sessions.jsonl"
-    path.write_text("\n".join(map(json.dumps, documents)))
+    path.write_text("\n".join(json.dumps(each, ensure_ascii=False) for each in documents), encoding="utf-8")
     return path
 
 
 def test_turns_are_answers_and_what_was_grounded_are_their_passages(tmp_path):
-    own = grounded("bbc:1", "bbc.co.uk", scope="turn") | {"turn_id": "2"}
+    own = grounded("bbc:1", "bbc.co.uk", scope="turn") | {"turn_id": "2", "note": "a line\u2028of two"}
     path = written(tmp_path, session(grounded(content_hash=f"sha256:{HASH}"), *turn("1"), own, *turn("2")))
     read = read_sessions(path, lambda content, sha256: TEXT, fee="0.002")
     assert [(each.id, each.query, each.text) for each in read] == [
@@ -112,6 +112,7 @@ def test_publishers_may_be_given_by_id(tmp_path):
         ([grounded("../secret"), *turn("1")], "no file ..%2Fsecret.txt"),
         ([grounded(media_type="image"), *turn("1")], "only texts can be valued"),
         ([grounded() | {"content_url": None}, *turn("1")], "nothing says who publishes"),
+        ([grounded() | {"data": "text"}, *turn("1")], "expected a JSON object as data of an event"),
         ([grounded() | {"content_url": None, "content_id": None}, *turn("1")], "content_id or content_url"),
     ],
 )
@@ -124,6 +125,13 @@ def test_bad_turns_are_named_or_left_out(tmp_path, events, error):
     assert "line 2, turn 660e/1" in str(raised.value)
     assert error in str(raised.value)
     assert [each.id for each in read_sessions(path, tmp_path, drop=True)] == ["good/1"]
+
+
+def test_a_turn_that_was_sent_twice_is_paid_once(tmp_path):
+    path = written(tmp_path, session(grounded(), *turn("1")), session(grounded(), *turn("1")))
+    read = read_sessions(path, lambda *given: TEXT, drop=True)
+    assert [each.id for each in read] == ["660e/1"]
+    assert read.left_out == ("line 2, turn 660e/1: line 1 has completed it",)
 
 
 @pytest.mark.parametrize(
