@@ -95,20 +95,16 @@ def test_a_coalition_is_worth_the_likelihood_of_the_answer_after_its_pieces():
 
 
 @pytest.mark.parametrize("target", ["log-likelihood", "probability", "logit"])
-@pytest.mark.parametrize("times", [0.99, 1.01])
-def test_a_rise_within_the_rounding_of_the_engine_is_nothing_to_share(target, times):
+def test_a_rise_within_the_rounding_of_the_engine_is_nothing_to_share(target):
     scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
-    longest = len(game_of(ANSWER, scorer).function.prompt([True] * 3))
-    least = len(game_of(ANSWER, scorer).function.prompt([False] * 3))
-    scorer.logprob = lambda prompts, answer: (
-        np.array([(len(prompt) - least) / (longest - least) for prompt in prompts]) - 9
-    )
-    scorer.noise = 1 / 4 / np.sqrt(len(tokenizer()(ANSWER.text)["input_ids"])) / times  # of a rise of the log by 1
-    if times > 1:
-        assert value(ANSWER, scorer, target=target).total > 0
-    else:
-        with pytest.raises(NothingToShare, match="may be due to rounding by the engine"):
-            value(ANSWER, scorer, target=target)
+    scorer.logprob = lambda prompts, answer: np.array([-1.0 / len(prompt) for prompt in prompts])
+    rise = np.ptp(game_of(ANSWER, scorer)([[False] * 3, [True] * 3]))
+    least = rise / 4 / np.sqrt(len(tokenizer()(ANSWER.text)["input_ids"]))  # of a token, for four standard errors
+    scorer.noise = 0.99 * least
+    assert value(ANSWER, scorer, target=target).total > 0
+    scorer.noise = 1.01 * least
+    with pytest.raises(NothingToShare, match="may be due to rounding by the engine"):
+        value(ANSWER, scorer, target=target)
 
 
 def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():
@@ -117,8 +113,7 @@ def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():
     whole = [tokenizer()(passage.text + "\n")["input_ids"] for passage in ANSWER.passages]
     ids = [token for window in game.function.ids for token in window]
     assert ids == [token for each in whole for token in each]
-    assert {len(window) for window in game.function.ids[:-1]} <= {1, 2, 3, 4}
-    assert game.function.pieces.cut == "windows of 4 tokens"
+    assert max(map(len, game.function.ids)) == 4
 
 
 def test_too_long_a_prompt_is_named_before_anything_is_evaluated():
