@@ -165,7 +165,8 @@ class HeadLoss(torch.autograd.Function):
         size = chunk(len(states), len(weight), states.device)
         pieces = [slice(start, start + size) for start in range(0, len(states), size)]
         if not ctx.needs_input_grad[0]:
-            return torch.cat([_losses(states[piece], targets[piece], weight, bias) for piece in pieces])
+            found = [log_likelihood(linear(states[each], weight, bias), targets[each]) for each in pieces]
+            return -torch.cat(found)
         losses = torch.empty(
             len(states), dtype=torch.promote_types(states.dtype, torch.float32), device=states.device
         )
@@ -180,14 +181,6 @@ class HeadLoss(torch.autograd.Function):
         """Multiply the gradients that are kept by those of the losses."""
         (gradient,) = ctx.saved_tensors
         return gradient * outer[0][:, None].to(gradient.dtype), None, None, None, None
-
-
-def _losses(
-    states: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
-    logits = linear(states, weight, bias)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return torch.nn.functional.cross_entropy(logits, targets, reduction="none")
 
 
 def chunk(n_tokens: int, n_words: int, device: torch.device) -> int:
