@@ -34,12 +34,13 @@ class Server:
         self.change = lambda reply: reply
 
     def reply(self, path, body):
-        if path == "/get_server_info":
-            return {"version": "0.5.9", "model_path": "tiny", "dtype": "bfloat16", "max_req_input_len": 256}
-        if path == "/version":
-            return {"version": "0.33.0"}
-        if path == "/v1/models":
-            return {"object": "list", "data": [{"id": "tiny", "root": "models/tiny", "max_model_len": 256}]}
+        about = {
+            "/get_server_info": {"version": "0.5.9", "model_path": "tiny", "max_req_input_len": 256},
+            "/version": {"version": "0.33.0"},
+            "/v1/models": {"data": [{"id": "tiny", "root": "models/tiny", "max_model_len": 256}]},
+        }
+        if path in about:
+            return about[path]
         ids = body["input_ids"] if path == "/generate" else body["prompt"]
         with torch.no_grad():
             logits = self.model(torch.tensor([ids]), use_cache=False).logits[0, :-1].double()
@@ -49,48 +50,40 @@ class Server:
             entries = [[value, token, None] for value, token in zip([None, *logs], ids, strict=True)]
             entries[body["logprob_start_len"]][0] = None  # the first that is asked for has none
             return {"text": "", "meta_info": {"input_token_logprobs": entries[body["logprob_start_len"] :]}}
-        assert body["model"] == "tiny"
-        assert body["prompt_logprobs"] == 0
-        places = [
-            {str(t): {"logprob": v, "rank": 2, "decoded_token": "x"}} for v, t in zip(logs, ids[1:], strict=True)
-        ]
-        return {"object": "text_completion", "choices": [{"text": "x", "prompt_logprobs": [None, *places]}]}
+        assert (body["model"], body["prompt_logprobs"]) == ("tiny", 0)
+        places = [{str(t): {"logprob": v, "rank": 2}} for v, t in zip(logs, ids[1:], strict=True)]
+        return {"choices": [{"text": "x", "prompt_logprobs": [None, *places]}]}
 
 
 @contextmanager
 def serving(server):
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.do_POST()
-
         def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "null")
             with server.lock:
                 server.asked.append((self.path, dict(self.headers)))
                 server.busy += 1
                 server.most_busy = max(server.most_busy, server.busy)
-                failure = server.failures.pop(0) if server.failures and self.command == "POST" else None
+                failure = server.failures.pop(0) if server.failures and body else None
             time.sleep(server.seconds)
             with server.lock:
                 server.busy -= 1
-            try:
-                if failure == "drop":
-                    self.connection.close()
-                    return
-                found = server.change(server.reply(self.path, json.loads(body or "null"))) if failure is None else {}
-                content = found if isinstance(found, bytes) else json.dumps(found).encode()
-                self.send_response(failure or 200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-            except (BrokenPipeError, ConnectionResetError):
-                pass
+            if failure == "drop":
+                raise ConnectionResetError
+            found = {} if failure else server.change(server.reply(self.path, body))
+            content = found if isinstance(found, bytes) else json.dumps(found).encode()
+            self.send_response(failure or 200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST
 
         def log_message(self, *args):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.handle_error = lambda *given: None
+        running.handle_error = lambda *given: None  # clients that do not wait
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
         try:
