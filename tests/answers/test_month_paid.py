@@ -244,39 +244,31 @@ def test_a_payout_that_is_not_known_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("asked", "change", "message"),
     [
-        ({"stratum": "country"}, "answer '0' has no column 'country'"),
-        ({"floor": "9.00"}, "a floor of 9.00 for each of 3 groups is 27.00, more than 12.00"),
-        ({"currency": "euro"}, "three capital letters"),
-        ({"confidence": 95}, "confidence must be between 0 and 1"),
-        ({"sample": 2}, "sample must be at least 4"),
-        ({"budget": 10}, "budget must be at least 64"),
-        ({"seed_from": 7}, "a text as seed_from"),
-        ({"before": "october"}, "a result"),
+        (answers(), {"stratum": "country"}, "answer '0' has no column 'country'"),
+        (answers(), {"floor": "9.00"}, "a floor of 9.00 for each of 3 groups is 27.00, more than 12.00"),
+        (answers(), {"currency": "euro"}, "three capital letters"),
+        (answers(), {"confidence": 95}, "confidence must be between 0 and 1"),
+        (answers(), {"sample": 2}, "sample must be at least 4"),
+        (answers(), {"budget": 10}, "budget must be at least 64"),
+        (answers(), {"seed_from": 7}, "a text as seed_from"),
+        (answers(), {"before": "october"}, "a result"),
+        ([], {}, "two answers with a fee, got 0"),
+        (answers(3, fee=0), {}, "two answers with a fee, got 0"),
+        (answers(3, fee="0.001"), {}, "amount must be positive, got 0.00 EUR"),
+        ("answers.jsonl", {}, "answers must be a list"),
+        (["answer"], {}, "a list of fgsv.answers.Answer"),
     ],
 )
-def test_wrong_arguments_are_found_before_anything_is_evaluated(change, message):
+def test_what_is_wrong_is_found_before_anything_is_evaluated(asked, change, message):
     judge.calls = 0
     with pytest.raises((ValueError, TypeError), match=message):
-        paid(answers(), **change)
+        paid(asked, **change)
     assert judge.calls == 0
 
 
-UNHELPED = [Answer("why", "a text", [Passage("Nothing of it.", "North")], id=str(k)) for k in range(6)]
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ([], "two answers with a fee, got 0"),
-        (answers(3, fee=0), "two answers with a fee, got 0"),
-        (answers(3, fee="0.001"), "amount must be positive, got 0.00 EUR"),
-        ("answers.jsonl", "answers must be a list"),
-        (["answer"], "a list of fgsv.answers.Answer"),
-        (UNHELPED, "none of the 6 answers drawn has anything to share"),
-    ],
-)
-def test_a_month_without_anything_to_pay_is_an_error(asked, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        paid(asked)
+def test_a_month_whose_answers_nothing_helps_is_an_error():
+    shown = [Passage("Nothing of it.", "North")]
+    with pytest.raises(ValueError, match="none of the 6 answers drawn has anything to share"):
+        paid([Answer("why", "a text", shown, id=str(k)) for k in range(6)])
