@@ -56,22 +56,6 @@ def test_the_experiment_writes_everything(finished):
     assert (table[table.rule == "SRS"]["stderr"].dropna() == 0).all()
 
 
-def test_a_second_run_finds_everything_again(finished, experiment, monkeypatch):
-    from fgsv.utilities.diffusion.fine_tuning import DiffusionGame
-
-    out, table, _ = finished
-
-    def no(*_):
-        raise AssertionError("evaluated again")
-
-    monkeypatch.setattr(DiffusionGame, "__call__", no)
-    monkeypatch.setattr(DiffusionGame, "adapters", no)
-    monkeypatch.setattr("experiments.royalties.draw", lambda *_: None)
-    monkeypatch.setattr("experiments.records.save", lambda *_, **__: None)
-    again, _ = experiment("copyright", out, "--small", "--device", "cpu")
-    np.testing.assert_array_equal(again.share, table.share)
-
-
 def test_a_checkpoint_is_tuned_on_the_other_brands_first(finished, tiny, tmp_path):
     import torch
 

@@ -6,7 +6,7 @@ import pytest
 image_module = pytest.importorskip("PIL.Image")
 
 from experiments.drawn_logos import MARKS, draw_logos  # noqa: E402
-from experiments.logos import VALUED, Logos, read_flickr_logos  # noqa: E402
+from experiments.logos import VALUED, read_flickr_logos  # noqa: E402
 
 
 def test_drawn_brands_differ_more_than_their_views():
@@ -30,6 +30,15 @@ def test_a_brand_without_images_is_named():
         logos.only(VALUED, 30)
 
 
+BOXES = """0.png Google 1 5 5 15 15
+0.png Google 1 0 0 3 3
+1.png Google 2 5 5 15 15
+2.png Sprite 1 5 5 15 15
+2.png Sprite 1 9 9 9 9
+"""
+"""The last box has no area, as some have none."""
+
+
 @pytest.fixture
 def flickr(tmp_path):
     """Write a folder of the layout of FlickrLogos-27: three images of two brands."""
@@ -39,14 +48,7 @@ def flickr(tmp_path):
         image = image_module.new("RGB", (40, 30), "white")
         image.paste(image_module.new("RGB", (10, 10), colour), (5, 5))
         image.save(folder / "images" / f"{k}.png")
-    lines = [
-        "0.png Google 1 5 5 15 15 ",
-        "0.png Google 1 0 0 3 3",
-        "1.png Google 2 5 5 15 15",
-        "2.png Sprite 1 5 5 15 15",
-    ]
-    lines.append("2.png Sprite 1 9 9 9 9")  # a box without area, as there are some
-    (folder / "flickr_logos_27_dataset_training_set_annotation.txt").write_text("\n".join(lines) + "\n")
+    (folder / "flickr_logos_27_dataset_training_set_annotation.txt").write_text(BOXES)
     return folder
 
 
@@ -57,20 +59,12 @@ def test_flickr_logos_are_cropped_to_their_largest_box(flickr):
     np.testing.assert_array_equal(logos.images[:, 4, 4], [[255, 0, 0], [0, 128, 0], [0, 0, 255]])
 
 
-def test_images_that_are_not_there_are_named_and_counted(flickr):
+def test_images_that_are_not_there_and_other_annotations_are_named(flickr, tmp_path):
     (flickr / "images" / "0.png").unlink()
     with pytest.raises(ValueError, match=r"1 of 3 images are not in .*: 0\.png"):
         read_flickr_logos(flickr)
-
-
-def test_annotations_of_another_format_are_refused(flickr, tmp_path):
     (flickr / "flickr_logos_27_dataset_training_set_annotation.txt").write_text("file,brand\n0.png,Google\n")
     with pytest.raises(ValueError, match=r"line 1: 'file,brand'; expected 'image\.jpg Brand subset x1 y1 x2 y2'"):
         read_flickr_logos(flickr)
     with pytest.raises(FileNotFoundError, match="expected one"):
         read_flickr_logos(tmp_path / "elsewhere")
-
-
-def test_logos_keep_images_and_brands_together():
-    logos = Logos(np.zeros((2, 4, 4, 3), dtype=np.uint8), ("a", "b"))
-    assert logos.only(["b"]).brands == ("b",)
