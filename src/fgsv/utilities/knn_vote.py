@@ -113,20 +113,20 @@ class KNNVote:
         for row, truth in zip(X_test, self._data.y_test, strict=True):
             order = np.argsort(((X - row) ** 2).sum(axis=1), kind="stable")
             if self.regression:
-                total[order] += _squared_values(y[order], truth, self.n_neighbors)
+                total[order] += _regression_values(y[order], truth, self.n_neighbors)
             else:
-                total[order] += _vote_values((y[order] == truth).astype(float), self.n_neighbors)
+                total[order] += _classification_values((y[order] == truth).astype(float), self.n_neighbors)
         return total / len(X_test)
 
 
-def _vote_values(votes: Floats, k: int) -> Floats:
+def _classification_values(votes: Floats, k: int) -> Floats:
     """Return the Shapley values of rows in order of distance, for U = (sum of the first k votes) / k."""
     rank = np.arange(1, len(votes) + 1)
     steps = (votes - np.append(votes[1:], 0)) * np.minimum(k, rank) / (rank * k)
     return np.cumsum(steps[::-1])[::-1]
 
 
-def _squared_values(y: Floats, truth: float, k: int) -> Floats:
+def _regression_values(y: Floats, truth: float, k: int) -> Floats:
     """Return the Shapley values of rows in order of distance, for U = -((sum of the first k) / k - truth)^2.
 
     Replacing rank i + 1 by rank i in a coalition that leaves them a place changes U by

@@ -11,15 +11,15 @@ import pandas as pd
 from fgsv import payout
 from fgsv.data.choice import contents_of
 from fgsv.data.dataset import Dataset
-from fgsv.data.inputs import read_all
+from fgsv.data.joining import read_all
 from fgsv.data.reading import TableError
 from fgsv.data.source import Source
 from fgsv.data.table import Table, open_table
 from fgsv.data.texts import open_text
 from fgsv.game import each_digest
 from fgsv.results.result import Result, check_result
-from fgsv.running.differences import Difference, Differences
 from fgsv.valuation import file
+from fgsv.valuation.differences import Difference, Differences
 from fgsv.verification.record_checks import SAMPLE, verify_records
 from fgsv.verification.verify import verify
 
