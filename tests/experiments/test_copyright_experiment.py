@@ -71,6 +71,25 @@ def test_a_checkpoint_is_tuned_on_the_other_brands_first(finished, tiny, tmp_pat
     assert all(".to_" in name for name in changed)
 
 
+def test_a_merged_adapter_is_the_adapter():
+    pytest.importorskip("diffusers")
+    import torch
+
+    from experiments.copyright import TARGETS, adapt, merged
+    from experiments.diffusion_model import build_model
+
+    model = build_model(tiny_model(8))
+    adapted = adapt(model.unet, rank=2, alpha=4, targets=TARGETS)
+    weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
+    inputs = torch.ones(1, *model.latent_shape), torch.tensor([5]), model.embed(["A logo by Red"])
+    with adapted.using(weights[None]) as unet:
+        expected = unet(*inputs).sample
+    with torch.no_grad():
+        before = model.unet(*inputs).sample
+        torch.testing.assert_close(merged(adapted, weights)(*inputs).sample, expected, rtol=1e-4, atol=1e-5)
+    assert (before - expected).abs().max() > 1e-2
+
+
 def test_what_is_missing_is_reported_before_training(tmp_path):
     pytest.importorskip("diffusers")
     import torch

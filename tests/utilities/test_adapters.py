@@ -109,20 +109,6 @@ def test_inference_equals_peft_and_using_unbinds(unet):
         torch.testing.assert_close(adapted.model(noisy, timesteps, prompts).sample, plain)
 
 
-def test_a_merged_adapter_is_the_adapter(unet):
-    adapted = adapt(copy.deepcopy(unet), rank=2, alpha=4)
-    weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
-    noisy, timesteps, prompts, _ = batch(2, seed=4)
-    with adapted.using(weights[None]) as model:
-        expected = model(noisy, timesteps, prompts).sample
-    layers.merge(adapted, weights)
-    plain = adapted.without_adapters()
-    with torch.no_grad():
-        torch.testing.assert_close(plain(noisy, timesteps, prompts).sample, expected, rtol=1e-4, atol=1e-5)
-        assert (unet(noisy, timesteps, prompts).sample - expected).abs().max() > 1e-2
-    assert set(plain.state_dict()) == set(unet.state_dict())
-
-
 def test_initial_weights_change_nothing_and_follow_the_seed(unet):
     adapted = adapt(copy.deepcopy(unet))
     noisy, timesteps, prompts, _ = batch(4, seed=3)

@@ -237,20 +237,6 @@ def test_models_of_an_older_transformers_keep_their_attention():
     assert config._attn_implementation == "sdpa"
 
 
-def test_merged_adapters_of_transposed_layers():
-    model = tiny.gpt2()
-    adapted = layers.adapt(model, rank=2, alpha=4, targets=("c_attn", "c_fc"))
-    weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
-    tokens = torch.arange(6)[None]
-    with adapted.using(weights[None]):
-        expected = model(input_ids=tokens).logits
-    layers.merge(adapted, weights)
-    with torch.no_grad():
-        torch.testing.assert_close(
-            adapted.without_adapters()(input_ids=tokens).logits, expected, rtol=1e-4, atol=1e-5
-        )
-
-
 def test_a_model_that_mixes_samples_is_refused():
     model = tiny.llama()
     network = models.Network.of(model)

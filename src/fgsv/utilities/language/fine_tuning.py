@@ -341,7 +341,6 @@ def fine_tuned(
     Raises:
         ValueError: A setting, a text or the model cannot be used; nothing was trained.
 
-
     """
     players = read_documents(documents)
     domains = read_tests(tests)
