@@ -16,7 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, make_scorer, mean_squared_error
+from sklearn.metrics import accuracy_score, make_scorer, mean_squared_error
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -99,21 +99,6 @@ def test_other_scorers_go_through_scikit_learn():
     np.testing.assert_array_equal(values[:, 0], values[:, 1])
     with pytest.raises(ValueError, match=r"set it with empty$"):
         fgsv.utility(LogisticRegression(), X, y, X_test, y_test, lambda model, X, y: 0.0)
-
-
-def test_default_worth_is_the_best_constant():
-    X, y, X_test, y_test = make_data()
-    scoring = ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"]
-    chance = np.mean(y_test == "yes")
-    prior = -log_loss(y_test, np.full(20, chance))
-    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, scoring)
-    empty, one_class = np.zeros(40, dtype=bool), y == "no"
-    expected = [max(chance, 1 - chance), 0.5, prior, 0.5]
-    np.testing.assert_allclose(game([empty, one_class]), [expected, expected])
-    X, y, X_test, y_test = small_tables.make_data()
-    scoring = ["neg_mean_squared_error", "r2"]
-    values = fgsv.utility(Ridge(), X, y, X_test, y_test, scoring)([empty])
-    np.testing.assert_allclose(values, [[-y_test.var(), 0]], atol=1e-15)
 
 
 def test_defaults_apply_only_where_the_model_cannot_be_fitted():
