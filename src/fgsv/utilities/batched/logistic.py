@@ -89,14 +89,16 @@ class Logistic:
         many = n_present > 2
         if two.any():
             high = self.n_classes - 1 - present[two, ::-1].argmax(axis=1)
-            rows, counted, codes = self._rows(sets.take(two))
+            some = sets.take(two)
+            rows, counted, codes = self._rows(some)
             sign = np.where(codes == high[:, None], 1.0, -1.0)
-            start = self._start(sets.take(two))[:, 0] if self.n_classes == 2 else np.zeros((len(high), width))
+            start = self._start(some)[:, 0] if self.n_classes == 2 else np.zeros((len(high), width))
             weights[two, high] = _fit_two(rows, counted, sign, self._penalties(rows, counted), start)
         if many.any():
-            rows, counted, codes = self._rows(sets.take(many))
+            some = sets.take(many)
+            rows, counted, codes = self._rows(some)
             target = codes[:, :, None] == np.arange(self.n_classes)
-            start = self._start(sets.take(many)) * present[many][:, :, None]
+            start = self._start(some) * present[many][:, :, None]
             weights[many] = _fit_many(rows, counted, target, present[many], self._penalties(rows, counted), start)
         return weights
 
