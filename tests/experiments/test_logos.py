@@ -6,7 +6,7 @@ import pytest
 image_module = pytest.importorskip("PIL.Image")
 
 from experiments.drawn_logos import MARKS, draw_logos  # noqa: E402
-from experiments.logos import VALUED, read_flickr_logos  # noqa: E402
+from experiments.logos import read_flickr_logos  # noqa: E402
 
 
 def test_drawn_brands_differ_more_than_their_views():
@@ -19,15 +19,6 @@ def test_drawn_brands_differ_more_than_their_views():
     again = draw_logos(per_brand=2, size=16).only(["sprite"])
     assert np.array_equal(again.images, logos.only(["sprite"]).images[:2])
     assert not np.array_equal(draw_logos(2, 16, seed=1).only(["sprite"]).images, again.images)
-
-
-def test_a_brand_without_images_is_named():
-    logos = draw_logos(per_brand=2, size=8)
-    assert logos.only(VALUED).brands[::2] == VALUED
-    with pytest.raises(ValueError, match="brand 'acme' has 0 images, expected at least 1"):
-        logos.only(["acme"])
-    with pytest.raises(ValueError, match="brand 'google' has 2 images, expected at least 30"):
-        logos.only(VALUED, 30)
 
 
 BOXES = """0.png Google 1 5 5 15 15
