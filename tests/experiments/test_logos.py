@@ -6,7 +6,7 @@ import pytest
 image_module = pytest.importorskip("PIL.Image")
 
 from experiments.drawn_logos import MARKS, draw_logos  # noqa: E402
-from experiments.logos import VALUED, Logos, read_flickr_logos  # noqa: E402
+from experiments.logos import read_flickr_logos  # noqa: E402
 
 
 def test_drawn_brands_differ_more_than_their_views():
@@ -21,13 +21,13 @@ def test_drawn_brands_differ_more_than_their_views():
     assert not np.array_equal(draw_logos(2, 16, seed=1).only(["sprite"]).images, again.images)
 
 
-def test_a_brand_without_images_is_named():
-    logos = draw_logos(per_brand=2, size=8)
-    assert logos.only(VALUED).brands[::2] == VALUED
-    with pytest.raises(ValueError, match="brand 'acme' has 0 images, expected at least 1"):
-        logos.only(["acme"])
-    with pytest.raises(ValueError, match="brand 'google' has 2 images, expected at least 30"):
-        logos.only(VALUED, 30)
+BOXES = """0.png Google 1 5 5 15 15
+0.png Google 1 0 0 3 3
+1.png Google 2 5 5 15 15
+2.png Sprite 1 5 5 15 15
+2.png Sprite 1 9 9 9 9
+"""
+"""The last box has no area, as some have none."""
 
 
 @pytest.fixture
@@ -39,14 +39,7 @@ def flickr(tmp_path):
         image = image_module.new("RGB", (40, 30), "white")
         image.paste(image_module.new("RGB", (10, 10), colour), (5, 5))
         image.save(folder / "images" / f"{k}.png")
-    lines = [
-        "0.png Google 1 5 5 15 15 ",
-        "0.png Google 1 0 0 3 3",
-        "1.png Google 2 5 5 15 15",
-        "2.png Sprite 1 5 5 15 15",
-    ]
-    lines.append("2.png Sprite 1 9 9 9 9")  # a box without area, as there are some
-    (folder / "flickr_logos_27_dataset_training_set_annotation.txt").write_text("\n".join(lines) + "\n")
+    (folder / "flickr_logos_27_dataset_training_set_annotation.txt").write_text(BOXES)
     return folder
 
 
@@ -57,20 +50,12 @@ def test_flickr_logos_are_cropped_to_their_largest_box(flickr):
     np.testing.assert_array_equal(logos.images[:, 4, 4], [[255, 0, 0], [0, 128, 0], [0, 0, 255]])
 
 
-def test_images_that_are_not_there_are_named_and_counted(flickr):
+def test_images_that_are_not_there_and_other_annotations_are_named(flickr, tmp_path):
     (flickr / "images" / "0.png").unlink()
     with pytest.raises(ValueError, match=r"1 of 3 images are not in .*: 0\.png"):
         read_flickr_logos(flickr)
-
-
-def test_annotations_of_another_format_are_refused(flickr, tmp_path):
     (flickr / "flickr_logos_27_dataset_training_set_annotation.txt").write_text("file,brand\n0.png,Google\n")
     with pytest.raises(ValueError, match=r"line 1: 'file,brand'; expected 'image\.jpg Brand subset x1 y1 x2 y2'"):
         read_flickr_logos(flickr)
     with pytest.raises(FileNotFoundError, match="expected one"):
         read_flickr_logos(tmp_path / "elsewhere")
-
-
-def test_logos_keep_images_and_brands_together():
-    logos = Logos(np.zeros((2, 4, 4, 3), dtype=np.uint8), ("a", "b"))
-    assert logos.only(["b"]).brands == ("b",)

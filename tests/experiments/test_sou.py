@@ -26,18 +26,6 @@ def test_the_experiment_writes_a_table_a_record_and_the_figures(small):
     assert any(line.startswith("n = 12, ARE") for line in record["statements"])
 
 
-@pytest.mark.parametrize("arguments", [("4",), ("--budget", "399"), ("--repeats", "1")])
-def test_what_is_too_small_is_refused_before_the_first_run(tmp_path, monkeypatch, capsys, arguments):
-    from experiments.__main__ import main
-
-    monkeypatch.setattr(sou, "run_all", lambda *given, **options: pytest.fail("it has begun"))
-    with pytest.raises(SystemExit) as end:
-        main("sou", *arguments, "--out", str(tmp_path / "new"))
-    assert end.value.code == 2
-    assert "Invalid value for" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_checkpoints_are_prefixes_of_one_run():
     game, groups = fgsv.games.SumOfUnanimity(12), np.arange(12) % 4
     estimates, n_evaluations = sou.trace(game, "one_for_all", 600, 0)

@@ -111,9 +111,3 @@ def test_a_round_that_the_strategy_does_not_aggregate_is_not_logged(tmp_path):
 def test_names_may_come_from_replies(tmp_path):
     FlowerLog(FedAvg(), tmp_path, names=lambda each: f"clinic {each.metadata.src_node_id}").start(ROUNDS[:1])
     assert RoundLog(tmp_path).read(1).players == (("clinic 7", ""), ("clinic 8", ""))
-
-
-def test_a_strategy_that_adds_noise_is_refused(tmp_path):
-    noisy = type("DifferentialPrivacyServerSideFixedClipping", (FedAvg,), {})
-    with pytest.raises(ValueError, match="hides it: secure aggregation, encryption and noise cannot be valued"):
-        FlowerLog(noisy(), tmp_path)

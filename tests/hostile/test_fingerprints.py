@@ -71,6 +71,8 @@ CHANGED = {
         {"factor": 2, "helper": "-x"},
     ),
     "a function that a scorer calls": (CALLS, {"factor": 1, "helper": "-x"}, {"factor": 1, "helper": "-2 * x"}),
+    "a number in its code": (CALLS, {"factor": 1, "helper": "-2 * x"}, {"factor": 1, "helper": "-3 * x"}),
+    "a tuple in it": (CALLS, {"factor": 1, "helper": "x in (1, ...)"}, {"factor": 1, "helper": "x in (2, ...)"}),
     "a nested lambda": (NESTED, {"body": "-e * e"}, {"body": "-abs(e)"}),
 }
 

@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 from heavy import Lazy, needs
+from with_peft import with_peft
 
 pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "peft")]
-torch, peft, layers = Lazy("torch"), Lazy("peft"), Lazy("fgsv.utilities.adapters.layers")
+torch, layers = Lazy("torch"), Lazy("fgsv.utilities.adapters.layers")
 trainings, diffusion = Lazy("fgsv.utilities.adapters.training"), Lazy("fgsv.utilities.diffusion.fine_tuning")
 
 
@@ -48,16 +49,6 @@ def trained(adapted, weights, optimiser, **options):
     return trainings.Training(adapted, weights, optimiser, losses, **options)
 
 
-def peft_model(unet, weights, adapted, rank=8, alpha=8):
-    """Return a peft model that starts from one adapter of a stack."""
-    config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(diffusion.TARGETS))
-    model = peft.inject_adapter_in_model(config, copy.deepcopy(unet))
-    state = {name.replace(".weight", ".default.weight"): weight for name, weight in adapted.named(weights).items()}
-    missing = model.load_state_dict(state, strict=False)
-    assert not missing.unexpected_keys
-    return model
-
-
 @pytest.mark.parametrize("falling", [False, True])
 def test_training_equals_peft_one_at_a_time(unet, falling):
     # in float64: Adam divides by the root of the second moment, and so makes steps of gradients that are all
@@ -78,7 +69,7 @@ def test_training_equals_peft_one_at_a_time(unet, falling):
             losses[i].append(float(loss))
 
     for i, n_steps in enumerate(steps):
-        model = peft_model(unet, start, adapted, rank=4, alpha=6)
+        model = with_peft(copy.deepcopy(unet), adapted, start, rank=4, alpha=6)
         own = [weight for weight in model.parameters() if weight.requires_grad]
         assert sum(weight.numel() for weight in own) == adapted.n_weights
         oracle = torch.optim.AdamW(own, lr=1e-2)
@@ -111,25 +102,11 @@ def test_inference_equals_peft_and_using_unbinds(unet):
     with torch.no_grad():
         for i in range(3):
             own = slice(2 * i, 2 * i + 2)
-            alone = peft_model(unet, stack[i], adapted)(noisy[own], timesteps[own], prompts[own]).sample
+            alone = with_peft(copy.deepcopy(unet), adapted, stack[i])(noisy[own], timesteps[own], prompts[own]).sample
             torch.testing.assert_close(together[own], alone, rtol=1e-4, atol=1e-5)
         plain = unet(noisy, timesteps, prompts).sample
         assert (plain - together).abs().max() > 1e-2
         torch.testing.assert_close(adapted.model(noisy, timesteps, prompts).sample, plain)
-
-
-def test_a_merged_adapter_is_the_adapter(unet):
-    adapted = adapt(copy.deepcopy(unet), rank=2, alpha=4)
-    weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
-    noisy, timesteps, prompts, _ = batch(2, seed=4)
-    with adapted.using(weights[None]) as model:
-        expected = model(noisy, timesteps, prompts).sample
-    layers.merge(adapted, weights)
-    plain = adapted.without_adapters()
-    with torch.no_grad():
-        torch.testing.assert_close(plain(noisy, timesteps, prompts).sample, expected, rtol=1e-4, atol=1e-5)
-        assert (unet(noisy, timesteps, prompts).sample - expected).abs().max() > 1e-2
-    assert set(plain.state_dict()) == set(unet.state_dict())
 
 
 def test_initial_weights_change_nothing_and_follow_the_seed(unet):
@@ -157,6 +134,10 @@ def test_finished_adapters_stay_as_they_are(unet):
     padded = training.step((*batch(2, seed=2), torch.tensor([[True], [False]])), torch.tensor([1, 0]))
     assert torch.equal(training.weights[1], before)
     assert padded[1] == 0
+    ten = adapted.initial(0).repeat(10, 1)
+    for record, widths in ((False, [10, 7, 3, 2, 1]), (True, [10, 8, 4, 2, 2])):  # few widths are recorded
+        training = trained(adapted, ten, trainings.AdamW(), record=record)
+        assert [training.width(n_active) for n_active in (10, 7, 3, 2, 1)] == widths
 
 
 def test_a_model_without_attention_is_refused():
@@ -175,26 +156,6 @@ def test_a_model_without_attention_is_refused():
         adapt(plain)
     with pytest.raises(ValueError, match="rank of at least 1"):
         adapt(plain, rank=0)
-
-
-def test_recorded_steps_are_the_steps(unet):
-    """On a CPU nothing is recorded, but all else is as on a GPU: widths, warm-up, copied inputs, restored state."""
-    steps = (5, 4, 3, 2, 2, 2, 2, 1, 1, 1)
-    found = []
-    for record in (False, True):
-        adapted = adapt(copy.deepcopy(unet).double(), rank=2)
-        training = trained(adapted, adapted.initial(0).double().repeat(10, 1), trainings.AdamW(1e-2), record=record)
-        widths = []
-        for t in range(5):
-            width = training.width(sum(t < n for n in steps))
-            widths.append(width)
-            valid = torch.tensor([[t < n] for n in steps[:width]])
-            inputs = [part[:width] for part in batch(10, seed=t, dtype=torch.float64)]
-            losses = training.step((*inputs, valid), torch.tensor([1 - t / n for n in steps[:width]]).clamp(min=0))
-            assert losses.shape == (width,)
-        assert widths == ([10, 8, 4, 2, 2] if record else [10, 7, 3, 2, 1])
-        found.append(training.weights)
-    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-10)
 
 
 def test_a_step_that_cannot_be_recorded_is_taken_as_it_is():

@@ -2,14 +2,16 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from heavy import Lazy, needs
 from tiny_diffusion import tiny_model
+from with_peft import with_peft
 
 pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "peft")]
-torch, diffusers, peft = Lazy("torch"), Lazy("diffusers"), Lazy("peft")
+torch, diffusers = Lazy("torch"), Lazy("diffusers")
 small_model, diffusion = Lazy("experiments.diffusion_model"), Lazy("fgsv.utilities.diffusion.fine_tuning")
 likelihood = Lazy("fgsv.utilities.diffusion.likelihood")
 trainings = Lazy("fgsv.utilities.adapters.training")
@@ -45,10 +47,8 @@ def test_utility_equals_peft_and_a_plain_loop(model, game, schedule):
     game = copy.copy(game)
     game.settings = settings = diffusion.Settings(**SETTINGS, schedule=schedule)
     mask = np.array([True, True, False, False, True])
-    config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=list(diffusion.TARGETS))
-    unet = peft.inject_adapter_in_model(config, copy.deepcopy(model.unet))
-    state = game.adapted.named(game.adapted.initial(settings.seed))
-    unet.load_state_dict({n.replace(".weight", ".default.weight"): w for n, w in state.items()}, strict=False)
+    start = game.adapted.initial(settings.seed)
+    unet = with_peft(copy.deepcopy(model.unet), game.adapted, start, rank=2, alpha=4)
     trained = [weight for weight in unet.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=1e-2)
     n_steps = 4  # two epochs of two batches
@@ -98,8 +98,6 @@ def test_a_coalition_scores_the_same_in_any_batch(game):
     alone = np.concatenate([game(mask[None]) for mask in masks])
     np.testing.assert_allclose(together, alone, rtol=1e-4)
     assert np.unique(together[:, 0].round(6)).size == np.unique(masks, axis=0).shape[0]
-    with pytest.raises(ValueError, match=r"expected an \(m, 5\) boolean array"):
-        game(np.ones((2, 4)))
 
 
 def test_the_empty_coalition_is_the_model_without_adapters(game):
@@ -153,33 +151,21 @@ def test_cost_grows_with_the_training_steps(game):
 
 
 def test_settings_are_checked():
-    with pytest.raises(ValueError, match="trajectories must be at least 1"):
+    with pytest.raises(ValueError, match="trajectories must be at least 1"):  # test_language_input has the others
         diffusion.Settings(trajectories=0)
-    with pytest.raises(ValueError, match="learning_rate must be positive"):
-        diffusion.Settings(learning_rate=0)
-    with pytest.raises(ValueError, match="schedule must be constant or linear, got 'cosine'"):
-        diffusion.Settings(schedule="cosine")
     paper = diffusion.Settings()
     assert (paper.rank, paper.alpha, paper.learning_rate, paper.batch, paper.epochs) == (8, 8, 1e-4, 4, 10)
     assert (paper.denoising_steps, paper.guidance, paper.trajectories) == (25, 7.5, 20)
     assert trainings.AdamW(paper.learning_rate) == trainings.AdamW()
 
 
-def test_adapters_come_back_in_the_order_of_their_coalitions(game):
-    masks = np.array([[1, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 0, 1]], dtype=bool)
-    together = game.adapters(masks)
-    for mask, weights in zip(masks, together, strict=True):
-        alone = game.adapters(mask[None])[0]
-        assert (weights - alone).abs().mean() < 1e-3 * (together[1] - together[2]).abs().mean()
-    assert torch.equal(together[2], game.adapted.initial(game.settings.seed))
-
-
-@pytest.mark.parametrize("schedule", ["constant", "linear"])
-def test_recorded_training_gives_the_same_adapters(game, schedule):
+def test_recorded_training_gives_the_same_adapters_in_the_order_of_their_coalitions(game):
+    """On a CPU nothing is recorded, but all else is as on a GPU: widths, warm-up, copied inputs, restored state."""
     masks = np.random.default_rng(1).random((9, 5)) < 0.6
-    settings = diffusion.Settings(**SETTINGS, schedule=schedule)
-    found = [
-        diffusion.fine_tune(game.model, game.adapted, game.data, masks, settings, record=r) for r in (False, True)
-    ]
-    moved = (found[0] - game.adapted.initial(settings.seed)).abs().mean()
-    assert (found[1] - found[0]).abs().mean() < 1e-3 * moved
+    train = partial(diffusion.fine_tune, game.model, game.adapted, game.data)
+    settings = diffusion.Settings(**SETTINGS, schedule="linear")
+    plain, recorded = (train(masks, settings, record=record) for record in (False, True))
+    moved = (plain - game.adapted.initial(settings.seed)).abs().mean()
+    assert (recorded - plain).abs().mean() < 1e-3 * moved
+    for row in range(9):
+        assert (train(masks[row : row + 1], settings)[0] - plain[row]).abs().mean() < 1e-3 * moved

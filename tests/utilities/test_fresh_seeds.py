@@ -32,12 +32,9 @@ class Guess(ClassifierMixin, BaseEstimator):
         return np.random.default_rng(self.random_state).integers(2, size=len(X))
 
 
-def game_of(rows=slice(0, 20), model=None, **options):
-    units = np.arange(20) // 2
-    options = {"units": units[rows], "training_seeds": "fresh", **options}
-    return fgsv.utility(
-        Guess(random_state=7) if model is None else model, X[rows], Y[rows], X[20:], Y[20:], **options
-    )
+def game_of(rows=slice(0, 20), model=Guess(random_state=7), **options):  # noqa: B008
+    options = {"units": np.arange(20)[rows] // 2, "training_seeds": "fresh", **options}
+    return fgsv.utility(model, X[rows], Y[rows], X[20:], Y[20:], **options)
 
 
 def test_a_seed_follows_from_the_run_and_from_who_is_there():
@@ -56,14 +53,11 @@ def test_a_seed_follows_from_the_run_and_from_who_is_there():
 
 
 def test_the_seed_is_part_of_the_frame():
-    fixed, fresh = game_of(training_seeds="fixed"), game_of()
-    assert "training seeds" not in fixed.frame
-    assert {fresh.frame["training seeds"], game_of(seed=1).frame["training seeds"]} == {
-        "fresh, from seed 0",
-        "fresh, from seed 1",
-    }
-    assert len({fixed.fingerprint, fresh.fingerprint, game_of(seed=1).fingerprint}) == 3
-    assert game_of(model=Guess(random_state=8)).fingerprint == fresh.fingerprint  # the model's own seed is not used
+    games = game_of(training_seeds="fixed"), game_of(), game_of(seed=1)
+    said = [game.frame.get("training seeds") for game in games]
+    assert said == [None, "fresh, from seed 0", "fresh, from seed 1"]
+    assert len({game.fingerprint for game in games}) == 3
+    assert game_of(model=Guess(random_state=8)).fingerprint == games[1].fingerprint  # its own seed is not used
 
 
 def test_same_bits_with_workers():

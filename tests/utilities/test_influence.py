@@ -1,20 +1,16 @@
 """The first-order expansion against the models it stands for."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+import small_tables
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 import fgsv
 from fgsv.utilities.influence import influence
 
-
-def make_data(n_classes, n=120, n_test=60, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n + n_test, 4)) * [1, 3, 1, 1] + [0, 5, 0, 0]
-    y = X @ [1, 0.3, 1, 0] + rng.normal(size=n + n_test)
-    if n_classes:
-        y = np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
-    return X[:n], y[:n], X[n:], y[n:]
+make_data = partial(small_tables.make_data, n=120, n_test=60, scale=[1, 3, 1], shift=[0, 5, 0])
 
 
 CASES = [

@@ -61,13 +61,8 @@ def refused(match, *, kind=ValueError, documents=("a text", "another"), tests=No
         language.fine_tuned(documents, tests or {"a": ["a test"]}, **given)
 
 
-def test_texts_that_cannot_be_used_are_named():
-    refused("document 1 has no text", documents=["a text", "  "])
-    refused("document 1 has no text", documents=["a text", []])
-    refused("document 0 must be text", kind=TypeError, documents=[b"bytes"])
+def test_texts_without_tokens_are_named():  # test_ngram has what is wrong before there are tokens
     refused(r"document 1 is not valid Unicode text \(at position 2\)", documents=["a", "b \udcff"])
-    refused("test 0 of 'a' has no text", tests={"a": [("a prompt", "")]})
-    refused("domain 'a' has no test texts", tests={"a": []})
     bare = tiny.tokenizer()
     bare.bos_token = None
     refused("document 0 has no tokens to predict", documents=["a", "a text"], tokenizer=bare)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import tiny_language as tiny
 from heavy import Lazy, needs
-
-import fgsv
+from with_peft import with_peft
 
 pytestmark = [pytest.mark.torch, needs("torch", "transformers", "peft")]
-torch, transformers, peft = Lazy("torch"), Lazy("transformers"), Lazy("peft")
+torch, transformers = Lazy("torch"), Lazy("transformers")
 layers, memory = Lazy("fgsv.utilities.adapters.layers"), Lazy("fgsv.utilities.adapters.memory")
 language, models = Lazy("fgsv.utilities.language"), Lazy("fgsv.utilities.language.network")
 networks = Lazy("fgsv.utilities.language.fine_tuning")
@@ -28,11 +27,11 @@ def tokenizer():
 MASK = np.array([True, False, True, False, True, True])
 
 
-def game(model=None, tests=tiny.TESTS, **options):
+def game(model=None, texts=tiny.TEXTS, **options):
     given = {"tokenizer": tokenizer(), "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
     if "steps" in options:
         del given["epochs"]
-    return language.fine_tuned(tiny.TEXTS, tests, model=model or tiny.llama(), **(given | options))
+    return language.fine_tuned(texts, tiny.TESTS, model=model or tiny.llama(), **(given | options))
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +39,10 @@ def tiny_game():
     return game()
 
 
-def plain_score(model, tests=tiny.TESTS):
+def plain_score(model):
     """Return the mean log-likelihood per token of each domain, one text after the other."""
     scores = []
-    for pairs in tests.values():
+    for pairs in tiny.TESTS.values():
         total, count = 0.0, 0
         for prompt, answer in (("", pair) if isinstance(pair, str) else pair for pair in pairs):
             before = [0, *tokenizer()(prompt, add_special_tokens=False)["input_ids"]]
@@ -70,17 +69,9 @@ def test_utility_equals_peft_and_a_plain_loop(make, options):
     assert isinstance(utility, networks.FineTuned)
     settings = utility.settings
     seed = int(np.random.SeedSequence([0, 0]).generate_state(1)[0])
-    names = list(utility.adapted.layers)
-    config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=names, fan_in_fan_out=make is tiny.gpt2)
-    model = peft.inject_adapter_in_model(config, make())
-    state = utility.adapted.named(utility.adapted.initial(seed))
-    missing = model.load_state_dict(
-        {n.replace(".weight", ".default.weight"): w for n, w in state.items()}, strict=False
-    )
-    assert not missing.unexpected_keys
-    own = [weight for weight in model.parameters() if weight.requires_grad]
-    assert sum(weight.numel() for weight in own) == utility.adapted.n_weights
-    optimiser = torch.optim.AdamW(own)
+    start = utility.adapted.initial(seed)
+    model = with_peft(make(), utility.adapted, start, rank=2, alpha=4, fan_in_fan_out=make is tiny.gpt2)
+    optimiser = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad])
     kept = MASK[utility.documents.owner]
     batches = [
         b for order in utility._orders(seed) for b in torch.as_tensor(order[kept[order]]).split(settings.batch)
@@ -111,10 +102,7 @@ def test_a_coalition_is_worth_the_same_in_any_batch_and_beside_any_player(tiny_g
     assert together.shape == (9, 2)
     np.testing.assert_allclose(np.concatenate([tiny_game(mask[None]) for mask in masks]), together, rtol=1e-5)
     np.testing.assert_allclose(game(adapters_at_once=2)(masks), together, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"expected an \(m, 6\) boolean array"):
-        tiny_game(np.ones((2, 4)))
-    options = {"tokenizer": tokenizer(), "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
-    other = language.fine_tuned(["one more", *reversed(tiny.TEXTS)], tiny.TESTS, model=tiny.llama(), **options)
+    other = game(texts=["one more", *reversed(tiny.TEXTS)])
     moved = np.concatenate([np.zeros((9, 1), dtype=bool), masks[:, ::-1]], axis=1)
     np.testing.assert_allclose(other(moved), together, rtol=1e-5)
     assert other.frame == tiny_game.frame
@@ -199,13 +187,6 @@ def test_a_worker_knows_the_attention_that_the_model_was_given(tiny_game):
     np.testing.assert_array_equal(cloudpickle.loads(packed)(MASK[None]), tiny_game(MASK[None]))
 
 
-def test_a_valuation_runs_on_it(tiny_game):
-    result = fgsv.value(tiny_game, ["a", "b", "a", "b", "c", "c"], budget=70, seed=0)
-    assert result.values.shape == (3, 2)
-    ends = tiny_game(np.array([[False] * 6, [True] * 6]))
-    np.testing.assert_allclose(result.values.sum(axis=0), ends[1] - ends[0], rtol=1e-6)
-
-
 def test_losses_of_the_head_in_chunks_are_cross_entropies(monkeypatch):
     monkeypatch.setitem(models.LOGIT_BYTES, "cpu", 4 * 11 * 3)  # three tokens at a time
     generator = torch.Generator().manual_seed(0)
@@ -213,17 +194,14 @@ def test_losses_of_the_head_in_chunks_are_cross_entropies(monkeypatch):
         torch.randn(*s, generator=generator, dtype=torch.float64) for s in ((8, 5), (11, 5), (11,))
     )
     targets, outer = torch.randint(0, 11, (8,), generator=generator), torch.rand(8, generator=generator).double()
-    gradients = []
-    for each in (states.clone().requires_grad_(), states.clone().requires_grad_()):
-        if not gradients:
-            losses = models.HeadLoss.apply(each, targets, weight, bias, models.loss_and_gradient)
-        else:
-            expected = torch.nn.functional.cross_entropy(each @ weight.T + bias, targets, reduction="none")
-            torch.testing.assert_close(losses, expected)
-            losses = expected
-        (losses * outer).sum().backward()
-        gradients.append(each.grad)
-    torch.testing.assert_close(*gradients)
+    ours, theirs = states.clone().requires_grad_(), states.clone().requires_grad_()
+    losses = models.HeadLoss.apply(ours, targets, weight, bias, models.loss_and_gradient)
+    expected = torch.nn.functional.cross_entropy(theirs @ weight.T + bias, targets, reduction="none")
+    torch.testing.assert_close(losses, expected)
+    torch.testing.assert_close(models.HeadLoss.apply(states, targets, weight, bias, None), expected)
+    for found in (losses, expected):
+        (found * outer).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 def test_a_model_whose_head_is_not_all_gives_its_own_logits():
@@ -257,20 +235,6 @@ def test_models_of_an_older_transformers_keep_their_attention():
     config = SimpleNamespace(_attn_implementation="sdpa")
     use_plain_attention(SimpleNamespace(config=config), 8)  # it has no `set_attn_implementation`
     assert config._attn_implementation == "sdpa"
-
-
-def test_merged_adapters_of_transposed_layers():
-    model = tiny.gpt2()
-    adapted = layers.adapt(model, rank=2, alpha=4, targets=("c_attn", "c_fc"))
-    weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
-    tokens = torch.arange(6)[None]
-    with adapted.using(weights[None]):
-        expected = model(input_ids=tokens).logits
-    layers.merge(adapted, weights)
-    with torch.no_grad():
-        torch.testing.assert_close(
-            adapted.without_adapters()(input_ids=tokens).logits, expected, rtol=1e-4, atol=1e-5
-        )
 
 
 def test_a_model_that_mixes_samples_is_refused():

@@ -9,7 +9,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import fgsv
 from fgsv.utilities.language import ngram
 from fgsv.utilities.language.read_texts import words_of
 from fgsv.utilities.language.word_counts import VOCABULARY
@@ -122,14 +121,6 @@ def test_a_player_is_its_words_and_all_else_is_the_frame():
     assert len(set(frames)) == len(frames)
 
 
-def test_values_of_documents_add_up_and_a_relevant_one_earns_most():
-    game = ngram(PLAYERS, {"animals": TESTS["animals"]})
-    found = fgsv.exact(game, ["cats", "dogs", "rain", "cats", "noise"])
-    assert found.values.sum() == pytest.approx(float(found.total))
-    assert found.names[int(np.argmax(found.values))] == "cats"
-    assert found.total > 0
-
-
 @pytest.mark.parametrize(
     ("documents", "tests", "words"),
     [
@@ -142,6 +133,8 @@ def test_values_of_documents_add_up_and_a_relevant_one_earns_most():
         (["text"], {"news": []}, "'news' has no test texts"),
         (["text"], {"news": ["a", " "]}, "test 1 of 'news' has no text"),
         (["text"], {"news": [("a", "b", "c")]}, "test 0 of 'news'"),
+        (["text"], {"news": [("a prompt", "")]}, "test 0 of 'news' has no text"),
+        (["text", "😀"], {"news": "a text"}, "the tests of 'news' must be a list"),
         (["text"], ["a"], "tests must be a mapping"),
     ],
 )

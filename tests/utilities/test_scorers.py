@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+import small_tables
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, get_scorer_names, mean_squared_error
+from sklearn.metrics import get_scorer, get_scorer_names, mean_pinball_loss, mean_squared_error
 from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
@@ -19,12 +20,9 @@ OF_SAMPLES = {name for name in get_scorer_names() if name.endswith("_samples")}
 """Scores of several labels for each row, which no table here has."""
 
 
-def make_data(n_classes, n=60):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 3))
-    codes = np.digitize(X[:, 0] + 0.3 * rng.normal(size=n), [-0.5, 0.5] if n_classes == 3 else [0.0])
-    y = np.array(["no", "yes", "maybe"])[codes] if n_classes else 5 + X[:, 0] + 0.1 * rng.normal(size=n)
-    return X[:40], y[:40], X[40:], y[40:]
+def make_data(n_classes):
+    X, y, X_test, y_test = small_tables.make_data(["no", "yes", "maybe"][:n_classes])
+    return (X, y, X_test, y_test) if n_classes else (X, 9 + y, X_test, 9 + y_test)  # some errors need numbers above 0
 
 
 def worth(model, name, data, **options):
@@ -39,7 +37,9 @@ def oracle(name, data, positive=None):
     scorer = get_scorer(name)
     if positive is not None and name in OF_ONE_CLASS:
         scorer._kwargs = {**scorer._kwargs, "pos_label": positive}
-    kind, constant = (Ridge(), DummyRegressor()) if y.dtype.kind == "f" else (LogisticRegression(), DummyClassifier())
+    regression = y.dtype.kind == "f"
+    kind = Ridge() if regression else LogisticRegression(tol=1e-8)
+    constant = DummyRegressor() if regression else DummyClassifier()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return scorer(constant.fit(X_test, y_test), X_test, y_test), scorer(kind.fit(X, y), X_test, y_test)
@@ -48,7 +48,7 @@ def oracle(name, data, positive=None):
 @pytest.mark.parametrize("n_classes", [0, 2, 3])
 def test_every_scorer_of_scikit_learn(n_classes):
     data = make_data(n_classes)
-    model = LogisticRegression() if n_classes else Ridge()
+    model = LogisticRegression(tol=1e-8) if n_classes else Ridge()
     used = 0
     for name in sorted(set(get_scorer_names()) - OF_SAMPLES):
         try:
@@ -77,31 +77,30 @@ def test_a_coalition_without_some_class_has_a_score():
         assert np.isfinite(found).all(), name
 
 
-def test_a_metric_is_no_scorer():
-    data = make_data(0)
-    with pytest.raises(TypeError, match=r"mean_squared_error is a loss, .*use 'neg_mean_squared_error'"):
-        fgsv.utility(Ridge(), *data, mean_squared_error, empty=0.0)
+@pytest.mark.parametrize(
+    ("scoring", "words"),
+    [
+        ("acuracy", r"'acuracy' is not a score of scikit-learn; did you mean accuracy\?"),
+        ("AUC", r"did you mean roc_auc\?"),
+        (mean_squared_error, "mean_squared_error is a loss, .*use 'neg_mean_squared_error'"),
+        (mean_pinball_loss, "is a loss, .*make_scorer"),
+        (3, "scoring must be a name, a scorer, a list or a mapping of these, got int"),
+        ([3], "must be the name of a score or a scorer, got int"),
+    ],
+)
+def test_what_is_no_score_is_corrected(scoring, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        fgsv.utility(Ridge(), *make_data(0), scoring, empty=0.0)
 
 
-def test_a_score_that_does_not_exist_is_corrected():
-    for typo, meant in {"acuracy": "accuracy", "Accuracy": "accuracy", "AUC": "roc_auc"}.items():
-        with pytest.raises(ValueError, match=rf"did you mean {meant}\?"):
-            fgsv.utility(LogisticRegression(), *make_data(2), typo)
+def test_a_scorer_returns_a_number_or_an_array_of_one():
+    def scored(give):
+        return fgsv.utility(LogisticRegression(), *make_data(2), lambda model, X, y: give(model.score(X, y)), empty=0)
 
-
-def test_a_scorer_that_forgets_to_return_is_not_a_score_of_nan():
-    game = fgsv.utility(LogisticRegression(), *make_data(2), lambda model, X, y: None, empty=0.0)
-    with pytest.raises(
-        GameError, match=r"scoring LogisticRegression failed on .*returned None: does it lack a return"
-    ):
-        fgsv.value(game, budget=60)
-
-
-def test_a_scorer_may_return_an_array_of_one_number():
-    data, masks = make_data(2), np.ones((1, 60), dtype=bool)
-    scorers = [lambda model, X, y: model.score(X, y), lambda model, X, y: np.array([model.score(X, y)])]
-    plain, array = (fgsv.utility(LogisticRegression(), *data, each, empty=0.0) for each in scorers)
-    assert array(masks[:, : plain.n_players]) == plain(masks[:, : plain.n_players])
+    everyone = np.ones((1, 40), dtype=bool)
+    assert scored(lambda score: np.array([score]))(everyone) == scored(float)(everyone)
+    with pytest.raises(GameError, match=r"scoring LogisticRegression failed on .*returned None: does it lack"):
+        fgsv.value(scored(lambda score: None), budget=60)
 
 
 def test_test_labels_that_no_training_row_has_are_named():

@@ -10,6 +10,7 @@ import pytest
 from examples import with_torch
 from heavy import Lazy, needs
 from scipy.sparse import csr_array
+from small_tables import make_data, of_all_sizes
 
 import fgsv
 
@@ -21,36 +22,25 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.2, momentum=0.9)
 
 
-def make_data(classes=True, n=40, n_test=20):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n + n_test, 3))
-    y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=n + n_test)
-    if classes:
-        y = (y > 0).astype(int)
-    return X[:n], y[:n], X[n:], y[n:]
-
-
 def network(n_outputs=2):
     torch.manual_seed(1)
     layers = torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, n_outputs)
     return torch.nn.Sequential(*layers).double()
 
 
-def masks_of_all_sizes(n=40):
-    rng = np.random.default_rng(2)
-    return np.array([rng.permutation(n) < size for size in range(0, n + 1, 3)])
+MASKS = of_all_sizes(40)[::3]
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 @pytest.mark.parametrize("classes", [True, False])
 def test_copies_agree_with_plain_training(classes, name):
     optimizer = {"SGD": sgd, "Adam": partial(torch.optim.Adam, lr=0.05)}[name]
-    X, y, X_test, y_test = make_data(classes)
+    X, y, X_test, y_test = make_data(2 * classes)
     module = network(2 if classes else 1)
     score = "neg_log_loss" if classes else "neg_mean_squared_error"
     settings = {"optimizer": optimizer, "n_steps": 30, "batch_size": 40, "n_copies": 5, "device": "cpu"}
     game = utilities.torch_utility(module, X, y, X_test, y_test, score, **settings)
-    masks = masks_of_all_sizes()[1:]
+    masks = MASKS[1:]
     expected = []
     loss = torch.nn.CrossEntropyLoss() if classes else torch.nn.MSELoss()
     shape = (-1,) if classes else (-1, 1)
@@ -68,15 +58,14 @@ def test_copies_agree_with_plain_training(classes, name):
 
 
 def test_mini_batches_are_common_to_coalitions_and_do_not_depend_on_the_chunk():
-    data = make_data()
-    masks = masks_of_all_sizes()
+    data = make_data(2)
     games = [
         utilities.torch_utility(
             network(), *data, "neg_log_loss", optimizer=sgd, n_steps=15, batch_size=4, n_copies=copies
         )
         for copies in (1, 7, 64)
     ]
-    values = [game(masks) for game in games]
+    values = [game(MASKS) for game in games]
     np.testing.assert_allclose(values[1], values[0], atol=1e-9)
     np.testing.assert_allclose(values[2], values[0], atol=1e-9)
     learner = games[0].replicates[0].learner
@@ -87,22 +76,21 @@ def test_mini_batches_are_common_to_coalitions_and_do_not_depend_on_the_chunk():
 
 
 def test_replicates_are_averaged():
-    data = make_data()
+    data = make_data(2)
     settings = {"optimizer": sgd, "n_steps": 10, "batch_size": 4}
-    masks = masks_of_all_sizes()
     game = utilities.torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
-    each = [replicate(masks) for replicate in game.replicates]
+    each = [replicate(MASKS) for replicate in game.replicates]
     assert not np.allclose(each[0][1:], each[1][1:])
-    np.testing.assert_allclose(game(masks), np.mean(each, axis=0))
+    np.testing.assert_allclose(game(MASKS), np.mean(each, axis=0))
     again = utilities.torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
     assert again.fingerprint == game.fingerprint
-    np.testing.assert_array_equal(again(masks), game(masks))
+    np.testing.assert_array_equal(again(MASKS), game(MASKS))
     assert utilities.torch_utility(network, *data, "neg_log_loss", seed=1, **settings).fingerprint != game.fingerprint
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(game.replicates[0]))(masks), each[0])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(game.replicates[0]))(MASKS), each[0])
 
 
 def test_it_is_a_game_and_leaves_no_trace():
-    data = make_data()
+    data = make_data(2)
     module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2))
     before = {name: value.clone() for name, value in module.state_dict().items()}
     state = torch.get_rng_state()
@@ -120,12 +108,12 @@ def test_it_is_a_game_and_leaves_no_trace():
 @pytest.mark.parametrize("n_test", [7, 8, 15, 16, 37])
 def test_test_rows_are_predicted_in_blocks(monkeypatch, n_test):
     """Whatever the number of test rows, layers see few of them at once, and the scores are those of all together."""
-    X, y, X_test, y_test = make_data(n_test=n_test)
+    X, y, X_test, y_test = make_data(2, n_test=n_test)
     module, seen = network(), []
     game = utilities.torch_utility(
         module, X, y, X_test, y_test, "neg_log_loss", optimizer=sgd, n_steps=5, device="cpu"
     )
-    masks, tester = masks_of_all_sizes()[1:], game.replicates[0].learner.tester
+    masks, tester = MASKS[1:], game.replicates[0].learner.tester
     together = game(masks)
     tester.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     monkeypatch.setattr("fgsv.utilities.torch.TEST_ROWS", 8)
@@ -145,10 +133,7 @@ def test_images_and_tensors():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda: {"module": torch.nn.Linear(3, 3)},
-            r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\): a number for each of the 2 classes",
-        ),
+        (lambda: {"module": torch.nn.Linear(3, 3)}, r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\)"),
         (lambda: {"module": torch.nn.Tanh()}, "no parameters"),
         (lambda: {"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
         (lambda: {"module": torch.nn.Linear(5, 2)}, r"cannot take X: it fails on two rows, of shape \(2, 3\)"),
@@ -156,20 +141,20 @@ def test_images_and_tensors():
         (lambda: {"optimizer": torch.optim.SGD(network().parameters())}, "optimizer must be .*got SGD"),
         (lambda: {"loss": torch.nn.CrossEntropyLoss()}, "one number for each row"),
         (lambda: {"n_steps": 0}, "n_steps must be at least 1"),
-        (lambda: {"X": csr_array(make_data()[0])}, "needs X to be a dense array of numbers"),
+        (lambda: {"X": csr_array(make_data(2)[0])}, "needs X to be a dense array of numbers"),
         (lambda: {"scoring": "r2"}, "r2 is for a regressor"),
         (lambda: {"scoring": "f1", "empty": 0}, "f1 is not among the batched scores"),
     ],
 )
 def test_bad_input_is_named_before_training(change, message):
-    X, y, X_test, y_test = make_data()
+    X, y, X_test, y_test = make_data(2)
     arguments = {"module": network().float(), "optimizer": sgd, "n_steps": 5, **change()}
     with pytest.raises((TypeError, ValueError), match=message):
         utilities.torch_utility(**{"X": X, "y": y, "X_test": X_test, "y_test": y_test, **arguments})
 
 
 def test_divergence_is_reported():
-    X, y, X_test, y_test = make_data(classes=False)
+    X, y, X_test, y_test = make_data()
     wild = partial(torch.optim.SGD, lr=1e6)
     game = utilities.torch_utility(network(1), X, y, X_test, y_test, optimizer=wild, n_steps=200)
     with pytest.raises(fgsv.GameError, match="training diverged"):

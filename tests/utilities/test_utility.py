@@ -2,8 +2,6 @@
 
 import pickle
 import re
-import subprocess
-import sys
 import tracemalloc
 from functools import partial
 
@@ -16,7 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, make_scorer, mean_squared_error
+from sklearn.metrics import accuracy_score, make_scorer, mean_squared_error
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -101,21 +99,6 @@ def test_other_scorers_go_through_scikit_learn():
         fgsv.utility(LogisticRegression(), X, y, X_test, y_test, lambda model, X, y: 0.0)
 
 
-def test_default_worth_is_the_best_constant():
-    X, y, X_test, y_test = make_data()
-    scoring = ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"]
-    chance = np.mean(y_test == "yes")
-    prior = -log_loss(y_test, np.full(20, chance))
-    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, scoring)
-    empty, one_class = np.zeros(40, dtype=bool), y == "no"
-    expected = [max(chance, 1 - chance), 0.5, prior, 0.5]
-    np.testing.assert_allclose(game([empty, one_class]), [expected, expected])
-    X, y, X_test, y_test = small_tables.make_data()
-    scoring = ["neg_mean_squared_error", "r2"]
-    values = fgsv.utility(Ridge(), X, y, X_test, y_test, scoring)([empty])
-    np.testing.assert_allclose(values, [[-y_test.var(), 0]], atol=1e-15)
-
-
 def test_defaults_apply_only_where_the_model_cannot_be_fitted():
     X, y, X_test, y_test = make_data()
     tree, share = DecisionTreeClassifier(random_state=0), np.mean(y_test == "no")
@@ -178,18 +161,7 @@ def test_random_models_are_functions_of_the_coalition():
     assert game.fingerprint != other.fingerprint
 
 
-SCRIPT = """
-import numpy as np, fgsv
-from sklearn.linear_model import LogisticRegression
-X = np.arange(24.0).reshape(12, 2) % 7
-y = np.array(["a", "b"])[np.arange(12) % 2]
-print(fgsv.utility(LogisticRegression(C=2.0), X, y, X, y, "neg_log_loss").fingerprint)
-"""
-
-
 def test_fingerprint_is_that_of_the_content():
-    script = [sys.executable, "-c", SCRIPT]
-    there = subprocess.run(script, check=True, capture_output=True, text=True).stdout
     X = np.arange(24.0).reshape(12, 2) % 7
     y = np.array(["a", "b"])[np.arange(12) % 2]
 
@@ -197,7 +169,6 @@ def test_fingerprint_is_that_of_the_content():
         return fgsv.utility(model, X, y, X_test, y, scoring, **settings).fingerprint
 
     here = of()
-    assert here == there.strip()
     changed = [
         of(LogisticRegression(C=3.0)),
         of(X=X + 1e-12),
@@ -350,8 +321,8 @@ class OfFewOrAll(SVC):
 
 def test_a_fit_that_fails_counts_as_no_data_if_the_run_says_so():
     X, y, X_test, y_test = make_data()
-    alone = fgsv.utility(OfFewOrAll(), X, y, X_test, y_test, units=np.repeat(np.arange(20), 2), empty=0.3)
-    with pytest.raises(GameError, match="OfFewOrAll failed on the coalition of size"):
+    alone = fgsv.utility(OfFewOrAll(), X, y, X_test, y_test, empty=0.3)
+    with pytest.raises(GameError, match=r"OfFewOrAll failed on the coalition .*\"empty\" counts such coalitions"):
         fgsv.value(alone, budget=60)
     found = fgsv.value(alone, budget=60, on_error="empty")
     as_number = fgsv.value(alone, budget=60, on_error=0.3)

@@ -94,7 +94,7 @@ class Data:
     @property
     def is_dense(self) -> bool:
         """Whether X is a dense table of numbers, as the batched models require."""
-        return not scipy.sparse.issparse(self.X) and not non_numeric_columns(self.X)
+        return not scipy.sparse.issparse(self.X) and _is_numeric(self.X)
 
     def features(self) -> tuple[Floats, Floats]:
         """Return the training rows, padding included, and the test rows as arrays of floats."""
@@ -230,12 +230,9 @@ def take_rows(X: Any, rows: NDArray[np.integer]) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-def non_numeric_columns(X: Any) -> list[str]:
-    """Return the names of the columns that are not numeric."""
-    if isinstance(X, pd.DataFrame):
-        kinds = [(str(name), dtype) for name, dtype in X.dtypes.items()]
-        return [name for name, dtype in kinds if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf"]
-    return [] if X.dtype.kind in "biuf" else [f"all of dtype {X.dtype}"]
+def _is_numeric(X: Any) -> bool:
+    dtypes = X.dtypes if isinstance(X, pd.DataFrame) else [X.dtype]
+    return all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes)
 
 
 def _read_table(kind: Kind, X: Any, name: str) -> Any:
@@ -302,7 +299,7 @@ def _check_missing(kind: Kind, X: Any, name: str) -> None:
     if scipy.sparse.issparse(X):
         missing = np.unique(X.indices[~np.isfinite(X.data)])
     else:
-        absent = np.asarray(pd.isna(X)) if non_numeric_columns(X) else ~np.isfinite(np.asarray(X, dtype=float))
+        absent = ~np.isfinite(np.asarray(X, dtype=float)) if _is_numeric(X) else np.asarray(pd.isna(X))
         missing = np.flatnonzero(absent.reshape(*X.shape[:2], -1).any(axis=(0, 2)))
     if len(missing):
         names = map(repr, X.columns[missing]) if isinstance(X, pd.DataFrame) else missing

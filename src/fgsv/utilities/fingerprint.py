@@ -134,7 +134,7 @@ class _Content:
             if isinstance(constant, CodeType):
                 self._code(constant)
             else:
-                self.add(_in_order(constant))
+                self.add(constant)
 
     def _class(self, part: type) -> None:
         if self._is_new("class", part):
@@ -228,13 +228,6 @@ def _names(code: CodeType) -> set[str]:
     """Return the names that code and the code nested in it refer to."""
     nested = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*nested)
-
-
-def _in_order(constant: Any) -> Any:
-    """Return a constant of code as parts in a fixed order."""
-    if isinstance(constant, tuple):
-        return ["tuple", *map(_in_order, constant)]
-    return repr(constant) if constant is Ellipsis else constant
 
 
 def _cell(cell: Any) -> Any:

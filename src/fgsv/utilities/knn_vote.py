@@ -15,7 +15,7 @@ from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.neighbours import Neighbours, neighbours
 from fgsv.utilities.data import Data, Given, Kind, read
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.row_sets import Units, as_masks, slices
+from fgsv.utilities.row_sets import Units, as_masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,25 +86,16 @@ class KNNVote:
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
         """Evaluate coalitions given as lists: (m,)."""
-        values = np.empty(len(coalitions))
-        for some in slices(coalitions, self.n_players):
-            values[some] = self._evaluate(coalitions[some])
-        return values
-
-    def _evaluate(self, coalitions: Coalitions) -> Floats:
         y_test = self._data.y_test
         values = np.full(len(coalitions), -float((y_test**2).mean()) if self.regression else 0.0)
-        sets = Units(self.n_players).row_sets(coalitions)
-        nonempty = np.flatnonzero(sets.sizes > 0)
-        sets = sets.take(nonempty)
         learner = self._neighbours
-        for chunk in sets.chunks(sets.sizes, *learner.memory):
-            votes = np.take(learner.votes, learner.nearest(sets.take(chunk)))
+        for chunk, sets in Units(self.n_players).chunks(coalitions, learner.memory):
+            votes = np.take(learner.votes, learner.nearest(sets))
             if self.regression:
                 worth = -((votes.sum(axis=2) / self.n_neighbors - y_test) ** 2)
             else:
                 worth = (votes == y_test[:, None]).sum(axis=2) / self.n_neighbors
-            values[nonempty[chunk]] = worth.mean(axis=1)
+            values[chunk] = worth.mean(axis=1)
         return values
 
     @cached_property

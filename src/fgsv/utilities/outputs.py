@@ -248,12 +248,12 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
         raise ValueError(f"empty must be one number, or one for each of the {sum(sizes)} outputs") from None
     if not (np.isfinite(numbers) | unsaid).all():
         raise ValueError(f"empty must be finite, got {empty!r}")
-    cuts = np.split(numbers, np.cumsum(sizes)[:-1])
-    return tuple(
-        replace(output, default=cut if given else worth_of_nothing(output, data), default_is_given=given)
-        for output, cut in zip(scored, cuts, strict=True)
-        for given in (bool(np.isfinite(cut).all()),)
-    )
+    found = []
+    for output, worth in zip(scored, np.split(numbers, np.cumsum(sizes)[:-1]), strict=True):
+        given = bool(np.isfinite(worth).all())
+        default = worth if given else worth_of_nothing(output, data)
+        found.append(replace(output, default=default, default_is_given=given))
+    return tuple(found)
 
 
 def worth_of_nothing(output: Output, data: Data, kept: Masks | None = None) -> Floats:

@@ -172,6 +172,27 @@ class Units:
             )
         return Partition(by_row.names, first)
 
+    def chunks(
+        self, coalitions: Coalitions, memory: tuple[int, int], *, by_members: bool = True, min_size: int = 0
+    ) -> Iterator[tuple[Ints, RowSets]]:
+        """Yield positions of coalitions that are not empty, and their rows, as many as fit into memory.
+
+        Args:
+            coalitions: Of the players.
+            memory: Bytes of a set, whatever its length, and of each row that is looked at.
+            by_members: Whether that is each row of a set; if not, those that it lists.
+            min_size: Sets of fewer rows are padded.
+
+        """
+        for some in _slices(coalitions, self.n_rows):
+            sets = self.row_sets(coalitions[some])
+            if min_size:
+                sets = _pad(sets, min_size)
+            nonempty = np.flatnonzero(sets.sizes > 0)
+            sets = sets.take(nonempty)
+            for chunk in sets.chunks(sets.sizes if by_members else sets.n_listed, *memory):
+                yield some.start + nonempty[chunk], sets.take(chunk)
+
     def row_sets(self, coalitions: Coalitions) -> RowSets:
         """Return the rows of each coalition; one stored by the players left out becomes the rows left out."""
         listed = coalitions.listed.astype(np.int64)
@@ -189,7 +210,7 @@ def as_masks(given: ArrayLike, n_players: int) -> Masks:
     return masks
 
 
-def slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
+def _slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
     """Yield consecutive ranges of coalitions whose lists of rows, with copies, take about `CHUNK_BYTES` at most."""
     n_entries = CHUNK_BYTES // 32 * coalitions.n_players // n_rows
     first = 0
@@ -200,7 +221,7 @@ def slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
         first = last
 
 
-def pad(sets: RowSets, min_size: int) -> RowSets:
+def _pad(sets: RowSets, min_size: int) -> RowSets:
     """Return the sets; those smaller than `min_size` are filled up with the first padding rows."""
     small = sets.sizes < min_size
     if not small.any():

@@ -193,8 +193,8 @@ class TorchUtility:
     @property
     def batch_size(self) -> int:
         """Number of coalitions that are best evaluated in one call: enough to form chunks of about equal sizes."""
-        learner = self.replicates[0].learner
-        return 8 * learner.n_copies if isinstance(learner, Copies) else 256
+        learner: Any = self.replicates[0].learner
+        return 8 * int(learner.n_copies)
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs."""

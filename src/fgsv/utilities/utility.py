@@ -25,7 +25,7 @@ from fgsv.utilities.data import Data, Given, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
 from fgsv.utilities.one_by_one import OneByOne, is_random, seed_parameters, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
-from fgsv.utilities.row_sets import RowSets, Units, as_masks, pad, slices
+from fgsv.utilities.row_sets import RowSets, Units, as_masks
 from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.seeds import FreshSeeds, TrainingSeeds, check_training_seeds
 from fgsv.utilities.without_folds import WithoutFolds, read_folds
@@ -163,15 +163,9 @@ class Utility:
 
         A small coalition costs its size, not n; memory is bounded by `row_sets.CHUNK_BYTES`.
         """
-        values = np.empty((len(coalitions), len(self._worth_of_nothing)))
-        for some in slices(coalitions, self.units.n_rows):
-            values[some] = self._evaluate(coalitions[some])
-        return values[:, 0] if self.outputs is None and not self.n_folds else values
-
-    def _evaluate(self, coalitions: Coalitions) -> Floats:
         values = np.tile(self._worth_of_nothing, (len(coalitions), 1))
         needs = frozenset(output.need for output in self.scored)
-        for chunk, sets in self._chunks(coalitions, np.ones(len(coalitions), dtype=bool)):
+        for chunk, sets in self._chunks(coalitions):
             at_work = type(self.model).__name__
             try:
                 predictions = self.learner.predict(sets, needs)
@@ -186,18 +180,12 @@ class Utility:
                     raise
                 raise _failure(at_work, coalitions, int(chunk[0]), error) from error
             values[chunk[predictions.fitted]] = np.concatenate(scores, axis=1)[predictions.fitted]
-        return values
+        return values[:, 0] if self.outputs is None and not self.n_folds else values
 
-    def _chunks(self, coalitions: Coalitions, wanted: Masks) -> Iterator[tuple[Ints, RowSets]]:
-        """Yield the positions of wanted coalitions that are not empty, and their rows, as many as fit into memory."""
-        sets = self.units.row_sets(coalitions)
-        if self.min_size:
-            sets = pad(sets, self.min_size)
-        nonempty = np.flatnonzero(wanted & (sets.sizes > 0))
-        sets = sets.take(nonempty)
-        lengths = sets.sizes if self.learner.lists_members else sets.n_listed
-        for chunk in sets.chunks(lengths, *self.learner.memory):
-            yield nonempty[chunk], sets.take(chunk)
+    def _chunks(self, coalitions: Coalitions) -> Iterator[tuple[Ints, RowSets]]:
+        """Yield positions of coalitions that are not empty, and their rows, as many as the learner takes at once."""
+        learner = self.learner
+        return self.units.chunks(coalitions, learner.memory, by_members=learner.lists_members, min_size=self.min_size)
 
     @property
     def unfitted(self) -> Callable[[Coalitions, Floats], Masks] | None:
@@ -207,10 +195,9 @@ class Utility:
     def _unfitted(self, coalitions: Coalitions, values: Floats) -> Masks:
         learner: Any = self.learner
         found = np.zeros(len(coalitions), dtype=bool)
-        suspects = (values[:, : len(self.defaults)] == self.defaults).all(axis=1)
-        for some in slices(coalitions, self.units.n_rows):
-            for chunk, sets in self._chunks(coalitions[some], suspects[some]):
-                found[some][chunk] = learner.unfitted(sets)
+        suspects = np.flatnonzero((values[:, : len(self.defaults)] == self.defaults).all(axis=1))
+        for chunk, sets in self._chunks(coalitions.take(suspects)):
+            found[suspects[chunk]] = learner.unfitted(sets)
         return found
 
     @property

@@ -25,9 +25,8 @@ class BatchedLinear(torch.nn.Module):
     def __init__(self, base: Any, rank: int, scaling: float) -> None:
         super().__init__()
         self.base = base
-        self.transposed = not isinstance(base, torch.nn.Linear)
-        """Whether the frozen weight is (inputs, outputs), as in the Conv1D of transformers."""
-        outputs, inputs = reversed(base.weight.shape) if self.transposed else base.weight.shape
+        # the weight of transformers' Conv1D is (inputs, outputs)
+        outputs, inputs = base.weight.shape if isinstance(base, torch.nn.Linear) else reversed(base.weight.shape)
         self.n_inputs = int(inputs)
         self.n_outputs = int(outputs)
         self.rank = rank
@@ -118,29 +117,12 @@ class AdaptedModel:
         finally:
             self.bind(None)
 
-    def without_adapters(self) -> torch.nn.Module:
-        """Put the plain linear layers back, and return the model."""
-        for name, layer in self.layers.items():
-            parent, _, child = name.rpartition(".")
-            setattr(self.model.get_submodule(parent), child, layer.base)
-        return self.model
-
     def named(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return one adapter's (P,) weights under peft's names, `...to_q.lora_A.weight` and `lora_B`."""
         named: dict[str, torch.Tensor] = {}
         for name, (down, up) in zip(self.layers, self._matrices(weights[None]), strict=True):
             named |= {f"{name}.lora_A.weight": down[0], f"{name}.lora_B.weight": up[0]}
         return named
-
-
-def merge(adapted: AdaptedModel, weights: torch.Tensor) -> None:
-    """Add one adapter, (P,), to the frozen weights of the model, permanently."""
-    named = adapted.named(weights)
-    with torch.no_grad():
-        for name, layer in adapted.layers.items():
-            product = named[f"{name}.lora_B.weight"] @ named[f"{name}.lora_A.weight"]
-            update = (layer.scaling * product).to(layer.base.weight.dtype)
-            layer.base.weight += update.T if layer.transposed else update
 
 
 def adapt(model: torch.nn.Module, *, rank: int = 8, alpha: float = 8.0, targets: Sequence[str]) -> AdaptedModel:

@@ -89,14 +89,16 @@ class Logistic:
         many = n_present > 2
         if two.any():
             high = self.n_classes - 1 - present[two, ::-1].argmax(axis=1)
-            rows, counted, codes = self._rows(sets.take(two))
+            some = sets.take(two)
+            rows, counted, codes = self._rows(some)
             sign = np.where(codes == high[:, None], 1.0, -1.0)
-            start = self._start(sets.take(two))[:, 0] if self.n_classes == 2 else np.zeros((len(high), width))
+            start = self._start(some)[:, 0] if self.n_classes == 2 else np.zeros((len(high), width))
             weights[two, high] = _fit_two(rows, counted, sign, self._penalties(rows, counted), start)
         if many.any():
-            rows, counted, codes = self._rows(sets.take(many))
+            some = sets.take(many)
+            rows, counted, codes = self._rows(some)
             target = codes[:, :, None] == np.arange(self.n_classes)
-            start = self._start(sets.take(many)) * present[many][:, :, None]
+            start = self._start(some) * present[many][:, :, None]
             weights[many] = _fit_many(rows, counted, target, present[many], self._penalties(rows, counted), start)
         return weights
 
@@ -125,7 +127,7 @@ class Logistic:
 
     @cached_property
     def _shared(self) -> _Shared:
-        return _Shared.of(self.design)
+        return _Shared(self.design)
 
     def _start(self, sets: RowSets) -> Floats:
         """Return (m, C, d) initial weights: those of a typical set of about the same size."""
@@ -246,12 +248,11 @@ class _Shared:
     """All rows, shared by all sets, so that each step is one matrix product. For large sets."""
 
     rows: Floats
-    squares: Floats
-    """(n, d * d) products x x' of each row."""
 
-    @classmethod
-    def of(cls, rows: Floats) -> _Shared:
-        return cls(rows, (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1))
+    @cached_property
+    def squares(self) -> Floats:
+        """(n, d * d) products x x' of each row."""
+        return (self.rows[:, :, None] * self.rows[:, None, :]).reshape(len(self.rows), -1)
 
     def margins(self, weights: Floats) -> Floats:
         """(m, d) weights -> (m, n) of x'w."""
@@ -353,7 +354,7 @@ def _starts(design: Floats, codes: Ints, penalty: Floats, n_classes: int) -> Flo
     sample = np.linspace(0, len(design) - 1, min(len(design), 1000)).astype(np.int64)
     n_sizes = int(np.ceil(np.log2(len(design)))) + 1
     counted = np.broadcast_to(2.0 ** np.arange(n_sizes)[:, None] / len(sample), (n_sizes, len(sample)))
-    rows = _Shared.of(design[sample])
+    rows = _Shared(design[sample])
     codes = codes[sample]
     present = np.isin(np.arange(n_classes), codes)
     zero = np.zeros((n_sizes, n_classes, len(penalty)))

@@ -235,7 +235,7 @@ class DiffusionGame:
         return fit_on_gpu("trajectories", self._draw_some, 4, self.adapted.device, None, MOST_TRAJECTORIES)
 
     @cached_property
-    def fingerprint(self) -> str | None:
+    def fingerprint(self) -> str:
         """A hash of the players, the images, the frozen weights, the noise schedule and the settings."""
         scheduler = self.model.scheduler
         schedule = [str(scheduler.config.prediction_type), *map(float, scheduler.alphas_cumprod)]
@@ -243,7 +243,7 @@ class DiffusionGame:
         tensors += [weight for _, weight in sorted(self.model.unet.state_dict().items())]
         arrays = [tensor.detach().float().cpu().numpy() for tensor in tensors]
         process = [self.process.timesteps, schedule, str(self.adapted.dtype)]
-        return fingerprint("diffusion", asdict(self.settings), self.outputs, process, arrays)
+        return str(fingerprint("diffusion", asdict(self.settings), self.outputs, process, arrays))
 
     def cost(self, sizes: Ints) -> ArrayLike:
         """Return the cost of an evaluation in samples of the UNet; a backward pass counts as a forward one."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from fgsv.utilities.adapters.layers import AdaptedModel
@@ -38,25 +39,22 @@ class ReverseProcess:
                 "a scheduler that clips samples has no Gaussian steps: set clip_sample and thresholding to false"
             )
         scheduler.set_timesteps(n_steps)
-        timesteps = [int(t) for t in scheduler.timesteps]
-        product = [float(a) for a in scheduler.alphas_cumprod]
-        rows = []
-        for t in timesteps:
-            before = t - trained // n_steps
-            now = product[t]
-            then = product[before] if before >= 0 else 1.0
-            beta = 1 - now / then
-            rows.append(
-                (
-                    math.sqrt(now),
-                    math.sqrt(1 - now),
-                    math.sqrt(then) * beta / (1 - now),
-                    math.sqrt(now / then) * (1 - then) / (1 - now),
-                    math.sqrt((1 - then) / (1 - now) * beta),
-                )
-            )
-        signal, noise, from_x0, from_x, deviation = (tuple(column) for column in zip(*rows, strict=True))
-        return cls(tuple(timesteps), signal, noise, from_x0, from_x, deviation, str(config.prediction_type))
+        timesteps = np.asarray(scheduler.timesteps)
+        before = timesteps - trained // n_steps
+        products = np.asarray(scheduler.alphas_cumprod, dtype=float)
+        now = products[timesteps]
+        then = np.where(before < 0, 1.0, products[before])
+        beta = 1 - now / then
+        columns = (
+            np.sqrt(now),
+            np.sqrt(1 - now),
+            np.sqrt(then) * beta / (1 - now),
+            np.sqrt(now / then) * (1 - then) / (1 - now),
+            np.sqrt((1 - then) / (1 - now) * beta),
+        )
+        signal, noise, from_x0, from_x, deviation = (tuple(column.tolist()) for column in columns)
+        prediction = str(config.prediction_type)
+        return cls(tuple(timesteps.tolist()), signal, noise, from_x0, from_x, deviation, prediction)
 
     @property
     def last_variance(self) -> float:

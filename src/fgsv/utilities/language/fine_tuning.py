@@ -266,15 +266,11 @@ class FineTuned:
 
     def _train_some(self, count: int) -> None:
         """Take a training step of `count` adapters, to measure its memory."""
-        samples = torch.zeros(count * self.settings.batch, dtype=torch.long, device=self.adapted.device)
-        valid = torch.ones(count, self.settings.batch, dtype=torch.bool, device=self.adapted.device)
-        weights = self.adapted.initial(0).repeat(count, 1)
-        moments = [torch.zeros_like(weights) for _ in range(4)]  # two of AdamW, and what a step and the plan take
-        leaves = self.adapted.bind(weights, train=True)
-        tokens, counted, _ = self._inputs(samples, samples, valid)
-        gradients = torch.autograd.grad(self.network.losses(tokens, counted, valid).sum(), leaves)
-        self.adapted.bind(None)
-        del gradients, moments
+        samples = np.zeros((count, len(self.documents)), dtype=bool)
+        samples[:, : self.settings.batch] = True
+        order = np.arange(len(self.documents))[None]
+        course = Course(self.adapted.initial(0), order, self.settings.batch, steps=1)
+        fine_tune(self.adapted, samples, course, AdamW(), self.network.losses, self._inputs)
 
     def _score_some(self, count: int) -> None:
         """Score `count` sequences with one adapter, to measure their memory."""
@@ -344,7 +340,6 @@ def fine_tuned(
 
     Raises:
         ValueError: A setting, a text or the model cannot be used; nothing was trained.
-
 
     """
     players = read_documents(documents)
