@@ -284,7 +284,7 @@ def test_tests_that_cannot_be_used_are_named():
     frame = corpus()
     with pytest.raises(TableError, match="there are no test documents"):
         fgsv.open_text(frame.assign(split="train"), **COLUMNS)
-    with pytest.raises(TableError, match="all documents are test documents"):
+    with pytest.raises(TableError, match="there are no training documents: all are test documents"):
         fgsv.open_text(frame.assign(split="test"), **COLUMNS)
     rare = frame.assign(domain=["rare", *frame["domain"][1:]])
     with pytest.raises(TableError, match="no test documents of domain 'rare'"):

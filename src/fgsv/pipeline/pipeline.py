@@ -196,7 +196,8 @@ class _Clock:
     """The time since a run began, of the most that it may take with everything after it."""
 
     def __init__(self, most: float | None) -> None:
-        self._started, self._most = time.monotonic(), most
+        self._started = time.monotonic()
+        self._most = most
 
     @property
     def spent(self) -> float:
@@ -340,7 +341,9 @@ class _Steps:
         self, plan: AuditPlan, result: Result, *, payout: Terms | None, seed: int, shows_players: bool
     ) -> Result:
         """Audit the valuation in the time that is left."""
-        left, most, spent = self.clock.left, plan.most(result.valuation), self.evaluator.meter
+        left = self.clock.left
+        most = plan.most(result.valuation)
+        spent = self.evaluator.meter
         evaluating = spent.seconds / self.evaluator.n_workers
         learning = max(0.0, self.clock.spent - evaluating)  # again in each valuation of a remedy
         expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
