@@ -202,14 +202,6 @@ def test_prompts_precede_test_texts():
     assert opened.rows.tests == {"all": [("who slept?", text) for text in test]}
 
 
-def test_test_documents_chosen_by_their_text_stay_whoever_comes_or_goes():
-    frame = corpus(60)
-    chosen = set(fgsv.open_text(frame, text="body", group="publisher").rows.test_texts)
-    rest = frame[frame["publisher"] != "East"].sample(frac=1, random_state=1)
-    assert set(fgsv.open_text(rest, text="body", group="publisher").rows.test_texts) == chosen & set(rest["body"])
-    assert 0 < len(chosen) < 30
-
-
 def test_a_mask_of_documents_makes_the_game_of_their_players():
     opened = fgsv.open_text(corpus(), **COLUMNS, unit="author", monte_carlo_only=True)
     units, texts = opened.units, opened.rows.texts

@@ -215,25 +215,6 @@ def test_data_that_changes_afterwards_changes_nothing(form):
     assert game(masks).tobytes() == before.tobytes()
 
 
-def test_a_frame_is_what_players_have_in_common():
-    whole = utility()
-    fewer = fgsv.utility(Ridge(), X[3:], Y[3:], X_TEST, Y_TEST, "r2")
-    assert fewer.frame == whole.frame
-    assert fewer.fingerprint != whole.fingerprint
-    assert fewer.players() == whole.players()[3 * 16 :]
-    units = utility(units=np.repeat(np.arange(6), 2))
-    assert units.frame == whole.frame
-    assert len(units.players()) == 6 * 16
-    for name, other in {
-        "model": utility(Ridge(2.0)),
-        "score": utility(scoring="neg_mean_absolute_error"),
-        "test rows": fgsv.utility(Ridge(), X, Y, X_TEST[1:], Y_TEST[1:], "r2"),
-    }.items():
-        differing = {part for part in whole.frame if whole.frame[part] != other.frame[part]}
-        assert name in differing
-        assert differing <= {name, "worth of nothing"}
-
-
 def test_players_of_ones_own_game_have_names(tmp_path):
     def own(players, frame="march"):
         return fgsv.Game(lambda masks: masks.sum(axis=1) * 1.0, len(players), frame=frame, players=players)

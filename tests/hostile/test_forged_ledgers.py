@@ -72,7 +72,6 @@ FORGED = {
     "failures that are a list": ("batch", {"failures": "[1]"}, "cannot be read"),
     "a record of no game": ("batch", {"game": 7}, "game 7, which is not in the file"),
     "half a batch": ("batch", {"coalitions": b"\x02\0\0\0"}, "key does not match its coalitions"),
-    "another record's key": ("batch", {"key": bytes(16)}, "key does not match its coalitions"),
     "settings that are no JSON": ("run", {"settings": "{"}, "settings cannot be read as JSON"),
     "a run of no game": ("run", {"game": 9}, "game 9, which is not in the file"),
     "outputs that are no JSON": ("game", {"outputs": "("}, "outputs cannot be read as JSON"),
