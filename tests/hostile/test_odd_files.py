@@ -27,7 +27,7 @@ def no_charts(monkeypatch):
         (b'provider,x\n"north ""the"" first, ltd",1\n', 1),
         (b'provider,x\n"two\nlines",1\n', 1),
         (b'provider,"x\n;y"\nnorth,1\n', 1),
-        (b'provider,5" pipe\n' + b"north,1\n" * 1000, 1000),
+        (b'provider,5" pipe\n' + b"a;b;c,1\n" * 3, 3),
         (b"provider|x\nnorth|1\n", 1),
         (b'provider,"5"" pipe"\nnorth,1\n', 1),
     ],
