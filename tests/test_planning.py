@@ -13,7 +13,8 @@ import fgsv
 from fgsv.cli.console import describe
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
-from fgsv.planning import PILOT_STARTED, Limits, Plan, offer_of_units, plan_table, value_with_plan
+from fgsv.planning import Limits, Plan, offer_of_units, plan_table, value_with_plan
+from fgsv.planning.watching import PILOT_STARTED
 from fgsv.running.stopping import LOOKS
 
 

@@ -142,6 +142,32 @@ class Game:
         """Evaluate the coalitions given by the rows of an (m, n) boolean array."""
         return np.asarray(_by_name(self.function(np.asarray(masks, dtype=bool)), self.outputs), dtype=float)
 
+    def differences(self, values: Floats) -> Floats:
+        """Return outputs with the folds as differences from the score on all test rows, which a run estimates.
+
+        >>> Game(lambda masks: masks, 3, n_folds=2).differences(np.array([[5.0, 4.0, 7.0]])).tolist()
+        [[5.0, -1.0, 2.0]]
+        >>> Game(lambda masks: masks, 3, n_folds=2).differences(np.zeros((0, 3))).shape
+        (0, 3)
+
+        Args:
+            values: (..., q + n_folds) outputs, those of the folds last: fold by fold.
+
+        Returns:
+            (..., q + n_folds): the outputs, and the differences.
+
+        """
+        n_folds = self.n_folds
+        if not n_folds:
+            return values
+        whole = stated = values[..., :-n_folds]
+        if self.weights is not None:
+            whole = (stated @ np.asarray(self.weights, dtype=float))[..., None]
+        n_outputs = whole.shape[-1]
+        folds = values[..., -n_folds:].reshape(*whole.shape[:-1], n_folds // n_outputs, n_outputs)
+        apart = folds - whole[..., None, :]
+        return np.concatenate([stated, apart.reshape(*whole.shape[:-1], n_folds)], axis=-1)
+
     def n_unfitted(self, coalitions: Coalitions, values: Floats) -> int:
         """Return how many of these coalitions a model cannot be fitted to; 0 for games that do not say."""
         return 0 if self.unfitted is None else int(self.unfitted(coalitions, values).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -107,6 +108,24 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1g}%" if rounds_to_zero else f"{fraction:.2%}"
 
 
+def in_percent(share: float | None) -> str:
+    """Return a share in percent; empty if it is unknown.
+
+    >>> in_percent(0.12345), in_percent(-1e-9), in_percent(float("nan"))
+    ('12.35%', '0.00%', '')
+    """
+    return "" if share is None or math.isnan(share) else f"{share:z.2%}"
+
+
+def sentence(fact: str) -> str:
+    """Return words as a sentence.
+
+    >>> sentence("nobody changes rank")
+    'Nobody changes rank.'
+    """
+    return f"{fact[0].upper()}{fact[1:]}."
+
+
 def level(confidence: float) -> str:
     """Return a level of confidence in percent, with all its digits.
 
@@ -143,6 +162,16 @@ def counted(count: int, noun: str) -> str:
     ('1 file', '1,200 files')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def roughly(count: float, more_than: float = 0, digits: int = 2) -> float:
+    """Return an estimated count with few digits; if these are no more than what was made already, the next ones up.
+
+    >>> roughly(73_412), roughly(204, more_than=200), roughly(214, more_than=200)
+    (73000.0, 210.0, 210.0)
+    """
+    nearest = float(f"{count:.{digits}g}")
+    return nearest if nearest > more_than else nearest + 10.0 ** (math.floor(math.log10(nearest)) + 1 - digits)
 
 
 def numbered(items: Iterable[T]) -> Iterator[tuple[T, int]]:

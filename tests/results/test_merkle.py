@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from fgsv.results.merkle import Tree, root_by
+from fgsv.results.merkle import Tree, root_of_path
 
 LEAVES = [bytes.fromhex(text) for text in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657")]
 LEAVES.append(bytes.fromhex("606162636465666768696a6b6c6d6e6f"))
@@ -48,11 +48,11 @@ def test_every_leaf_is_proved_and_nothing_else(n):
     assert tree.root == by_definition(leaves)
     for number, leaf in enumerate(leaves):
         path = tree.path(number)
-        assert root_by(leaf, number, n, path) == tree.root
-        assert root_by(b"other", number, n, path) != tree.root
-        assert root_by(leaf, (number + 1) % n, n, path) != tree.root or n == 1
-        assert root_by(leaf, number, n, [*path, tree.root]) is None
-        assert not path or root_by(leaf, number, n, path[:-1]) is None
-        assert root_by(leaf, n, n, path) is None
+        assert root_of_path(leaf, number, n, path) == tree.root
+        assert root_of_path(b"other", number, n, path) != tree.root
+        assert root_of_path(leaf, (number + 1) % n, n, path) != tree.root or n == 1
+        assert root_of_path(leaf, number, n, [*path, tree.root]) is None
+        assert not path or root_of_path(leaf, number, n, path[:-1]) is None
+        assert root_of_path(leaf, n, n, path) is None
     with pytest.raises(IndexError, match=f"{n} leaves"):
         tree.path(n)

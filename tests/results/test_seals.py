@@ -15,8 +15,8 @@ from fgsv.pipeline import value_data
 from fgsv.results import Result, Seal, seal_run
 from fgsv.results.merkle import Tree
 from fgsv.results.seals import first_difference
-from fgsv.running.differences import Difference
 from fgsv.valuation import file
+from fgsv.valuation.differences import Difference
 from fgsv.verification import Proof, challenge, check_proof
 from fgsv.verification.proofs import picks
 from fgsv.verification.replay import leaf

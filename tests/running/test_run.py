@@ -11,6 +11,8 @@ from sklearn.linear_model import LinearRegression
 import fgsv
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.running.preparation import settings_of
+from fgsv.valuation import RunSettings
+from fgsv.valuation.settings import LIMITS
 
 
 class Counting:
@@ -370,7 +372,9 @@ def test_iterate_has_the_arguments_of_value():
 
 def test_a_seal_describes_the_run_that_is_made():
     """It is made with the defaults of value, and so is the run."""
-    given, sealed = (inspect.signature(each).parameters for each in (fgsv.value, settings_of))
-    names = [name for name, each in sealed.items() if each.kind is each.KEYWORD_ONLY]
-    assert len(names) > 5
-    assert {name: sealed[name].default for name in names} == {name: given[name].default for name in names}
+    given, *sealed = (inspect.signature(each).parameters for each in (fgsv.value, settings_of, RunSettings))
+    by_default = {
+        "seed": sealed[0]["seed"].default,
+        **{name: sealed[1][name].default for name in (*LIMITS, "confidence")},
+    }
+    assert by_default == {name: given[name].default for name in by_default}

@@ -160,8 +160,8 @@ def applies(context: typer.Context, file: Files, as_json: Json = False, **given:
 
     Example: fgsv ledger applies april.csv --group provider --target y --start march.db
     """
-    from fgsv.evaluation.start import in_words
     from fgsv.ledger import known
+    from fgsv.planning import start_in_words
 
     data = open_data(context, file, given)
     if "start" not in given:
@@ -171,7 +171,7 @@ def applies(context: typer.Context, file: Files, as_json: Json = False, **given:
         counts = {"apply": len(found), "recorded": found.n_recorded, "draws": int((found.run >= 0).sum())}
         print_json(counts | {"players_left": found.n_left, "players_joined": found.n_joined, "notes": found.notes})
         return
-    for line in [in_words(found, data.partition, data.game), *found.notes]:
+    for line in [start_in_words(found, data.partition, data.game), *found.notes]:
         echo(line)
 
 

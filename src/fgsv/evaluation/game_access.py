@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import Asked
 from fgsv.game import Game, GameError
 from fgsv.ledger import Outcome
-from fgsv.methods import Evaluate
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
@@ -67,9 +66,6 @@ class GameAccess(Protocol):
 
     def recorded_groups(self, partition: Partition) -> Partition:
         """Return the groups of this game's players as a ledger records them: as groups of the evaluator's players."""
-
-    def other_game(self, game: Any) -> Evaluate:
-        """Return a function that evaluates another game of the same players, in this process and without a ledger."""
 
 
 @dataclass(frozen=True, eq=False)

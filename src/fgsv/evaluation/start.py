@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from fgsv.evaluation.workers import Workers
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known
 from fgsv.ledger.copying import take_over
-from fgsv.methods import DEFAULT, Task, as_method, for_task
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
@@ -117,59 +115,6 @@ def is_worth(known: Known, game: Game) -> bool:
     return learning < UNNOTICED or k * game.seconds * IN_BATCHES > learning
 
 
-def in_words(known: Known, partition: Partition, game: Game) -> str:
-    """Say who is still there, who left and joined, how many known evaluations apply, and whether they are used.
-
-    Args:
-        known: The known evaluations.
-        partition: The providers of the present players.
-        game: The present game.
-
-    Returns:
-        One sentence.
-
-    """
-    here = [provider_digest(name) for name in partition.names]
-    before = set(known.providers)
-    players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
-    if before:
-        renamed = _renamed(known, partition, here)
-        new = partition.sums((~known.had).astype(float))
-        changed = {digest for digest, count in zip(here, new, strict=True) if count and digest in before}
-        withdrew = (known.lost & set(here)) - changed
-        counts = {
-            "renamed": len(renamed),
-            "left": len(before - set(here)) - len(renamed),
-            "joined": len(set(here) - before) - len(renamed),
-            "brought other rows": len(changed),
-            "withdrew rows": len(withdrew),
-        }
-        same = len(before & set(here)) - len(changed) - len(withdrew)
-        everyone = len({*here, *before}) - len(renamed)
-        rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
-        players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
-    said = f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
-    if not is_worth(known, game):
-        return f"{said}, but new ones take less time than to learn from so few, or so many: the run starts over"
-    task = Task(partition.n_players, partition, n_known=len(known), seconds=game.seconds)
-    if getattr(for_task(as_method(DEFAULT, {}), task), "uses_known", False):
-        return said
-    return f"{said} where they are drawn again; nothing is learned from them"
-
-
-def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str]:
-    """Return the providers of the earlier run all of whose players now belong to one provider with a new name."""
-    if not known.owners or not partition.is_disjoint:
-        return set()
-    pairs = {(here[code], owner) for code, owner in zip(partition.codes.tolist(), known.owners, strict=True) if owner}
-    holders = Counter(new for new, _ in pairs)
-    held = Counter(old for _, old in pairs)
-    whole = {old for new, old in pairs if holders[new] == held[old] == 1 and new not in known.providers}
-    joined = {here[code] for code in partition.codes[~known.had]}
-    mixed = {old for new, old in pairs if new in joined}
-    return whole - set(here) - known.lost - mixed
-
-
 def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
     listed = [start] if isinstance(start, (str, Path)) else start
     if not isinstance(listed, Sequence) or not all(isinstance(each, (str, Path)) for each in listed):
@@ -182,33 +127,3 @@ def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
             "own ledger, which takes over the evaluations it uses"
         )
     return paths
-
-
-def known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
-    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger.
-
-    Args:
-        ledger: The open ledger of the run.
-        game: Its game.
-        start: The hash of what it started from; None if it started from nothing.
-
-    Returns:
-        The known evaluations; None if it started from nothing.
-
-    Raises:
-        WrongLedger: The ledger does not record them, or no longer has all of them.
-
-    """
-    if start is None:
-        return None
-    for run in ledger.runs():
-        recorded = ledger.start_of(run.id)
-        if recorded is not None and recorded.known == start:
-            found = known(game, [ledger], keys=set(recorded.batches))
-            if found.sha256 == start:
-                return found
-            raise WrongLedger(
-                f"{ledger.path} no longer has all the evaluations that the run started from: they were erased or "
-                "replaced"
-            )
-    raise WrongLedger(f"{ledger.path} does not record the evaluations that the run started from ({start[:16]}...)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +12,6 @@ from fgsv.coalitions import Coalitions
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess, Pending
 from fgsv.game import Game, Precedence, grouped, with_precedence
-from fgsv.methods import Evaluate
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
@@ -82,10 +80,6 @@ class View:
         """Return the groups of this game's players as groups of the evaluator's."""
         inner = partition if self.player_of is None else partition.of_parts(self.player_of)
         return self.inner.recorded_groups(inner)
-
-    def other_game(self, game: Any) -> Evaluate:
-        """Return a function that evaluates another game of the same players."""
-        return self.evaluator.other_game(game)
 
 
 def by_groups(access: GameAccess, partition: Partition) -> View:

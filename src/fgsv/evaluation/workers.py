@@ -73,10 +73,11 @@ class Workers:
             most = max(MOST_WORKERS, MOST_WORKERS_PER_CORE * cpu_count())
             if isinstance(backend, _OF_THIS_MACHINE) and wanted > most:
                 raise ValueError(f"{option('n_jobs')} is {wanted}, but this machine can run at most {most} workers")
-            self._pool = JoblibPool(wanted)
+            start: dict[str, Any] = {}
             if type(backend) is LokyBackend:  # others have their own ways to start workers
-                first = min(wanted, Workers._warm)
-                self._pool = JoblibPool(wanted, first, initializer=exit_with_driver, initargs=(os.getpid(),))
+                start = {"first": min(wanted, Workers._warm)}
+                start |= {"initializer": exit_with_driver, "initargs": (os.getpid(),)}
+            self._pool = JoblibPool(wanted, **start)
         if timeout is not None and (not isinstance(self._pool, JoblibPool) or type(backend) is not LokyBackend):
             raise ValueError(
                 "timeout needs worker processes on this machine, which can be killed: set n_jobs to 2 or more, "

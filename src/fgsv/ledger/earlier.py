@@ -20,14 +20,14 @@ from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Purpose, RecordedRun, RecordedStart
 from fgsv.methods.known import Known, Related, as_keys
 from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation.settings import LIMITS
 from fgsv.words import numbered
 
 MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
 NOT_DRAWN = -1
 """The run of a coalition of which only the value is known."""
-_LIMITS = ("budget", "max_seconds", "stderr", "precision", "confidence", "groups")
-_NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error")
+_NOT_DRAWN_BY = ("budget", *LIMITS, "confidence", "groups", "version", "needs", "timeout", "on_error")
 """Settings that do not change what a run draws, only how much: runs that differ in nothing else are one."""
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
 from fgsv.valuation import Reason, Valuation
+from fgsv.valuation.intervals import evaluations_to_narrow
 from fgsv.words import option, percent, some
 
 WIDEST = 0.1

@@ -18,7 +18,7 @@ from fgsv.data.metrics import alternatives, little_to_share
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.recording import OutOfTime
-from fgsv.evaluation.start import Start, in_words
+from fgsv.evaluation.start import Start
 from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
@@ -28,7 +28,7 @@ from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
-from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, value_with_plan
+from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, start_in_words, value_with_plan
 from fgsv.results.highlights import highlights
 from fgsv.results.merkle import Tree
 from fgsv.results.periods import check_before
@@ -122,7 +122,7 @@ def value_data(
         ('n', 's')
 
     """
-    clock = _Clock(max_seconds)
+    started = time.monotonic()
     check_dataset(data)
     facts = data.facts()
     cheaper = data.cheaper()
@@ -153,7 +153,7 @@ def value_data(
             keep(drawn, ledger)  # for the next month, when their providers may have left
         cost = first_cost(evaluator, limits, cheaper)  # this evaluates U(0) and U(N)
         if evaluator.found is not None:
-            cost = replace(cost, start=in_words(evaluator.found, data.partition, evaluator.game))
+            cost = replace(cost, start=start_in_words(evaluator.found, data.partition, evaluator.game))
         watcher.measured(cost)
         if payout is not None or plan is not None:
             _check_something_to_share(data, stated.ends(), payout, amounts)
@@ -178,7 +178,7 @@ def value_data(
             save_unfinished(folder, result)
         if payout is not None:
             result = result.paid_by(payout)
-        steps = _Steps(data, evaluator, stated, clock, watcher)
+        steps = _Steps(data, evaluator, stated, watcher, started, max_seconds)
         if without and data.partition.n_groups <= MOST_GROUPS:
             result = _attempt(
                 steps.scores_without, "the scores without each provider are missing", result, optional=True
@@ -190,23 +190,6 @@ def value_data(
             result = result.paid_by(payout)  # nothing is called paid after a run, or an audit, that did not end
         result = _recorded(result, evaluator)
         return result if folder is None else written(result, folder, aggregate_only=aggregate_only)
-
-
-class _Clock:
-    """The time since a run began, of the most that it may take with everything after it."""
-
-    def __init__(self, most: float | None) -> None:
-        self._started = time.monotonic()
-        self._most = most
-
-    @property
-    def spent(self) -> float:
-        return time.monotonic() - self._started
-
-    @property
-    def left(self) -> float | None:
-        """What is left now; None if it is not limited."""
-        return None if self._most is None else max(0.0, self._most - self.spent)
 
 
 def _attempt(step: Callable[[Result], Result], lacks: str, result: Result, *, optional: bool = False) -> Result:
@@ -323,15 +306,28 @@ class _Steps:
     data: Dataset
     evaluator: Evaluator
     stated: GameAccess
-    clock: _Clock
     watcher: Watcher
+    started: float
+    """When the run began, on the clock `time.monotonic`."""
+    max_seconds: float | None
+    """The most that it may take, with everything after it."""
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the run began."""
+        return time.monotonic() - self.started
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left; None if they are not limited."""
+        return None if self.max_seconds is None else max(0.0, self.max_seconds - self.spent)
 
     def scores_without(self, result: Result) -> Result:
         """Evaluate all data without each provider, and each alone."""
         if not self.data.partition.is_disjoint:
             raise GameError("some players belong to several providers")
         before = self.evaluator.meter
-        with self.evaluator.within(self.clock.left):
+        with self.evaluator.within(self.left):
             scores = scores_without_each(self.stated, self.data.partition)
         failures = (self.evaluator.meter - before).failures
         result = replace(result, without=scores)
@@ -341,12 +337,12 @@ class _Steps:
         self, plan: AuditPlan, result: Result, *, payout: Terms | None, seed: int, shows_players: bool
     ) -> Result:
         """Audit the valuation in the time that is left."""
-        left = self.clock.left
+        left = self.left
         most = plan.most(result.valuation)
-        spent = self.evaluator.meter
-        evaluating = spent.seconds / self.evaluator.n_workers
-        learning = max(0.0, self.clock.spent - evaluating)  # again in each valuation of a remedy
-        expected = most * evaluating / max(1, spent.evaluated) + n_remedies(plan.copies) * learning
+        meter = self.evaluator.meter
+        evaluating = meter.seconds / self.evaluator.n_workers
+        learning = max(0.0, self.spent - evaluating)  # again in each valuation of a remedy
+        expected = most * evaluating / max(1, meter.evaluated) + n_remedies(plan.copies) * learning
         self.watcher.audit_begins(most, expected if left is None else min(expected, left))
         with self.evaluator.watched(self.watcher.audited):
             audited = audit_table(

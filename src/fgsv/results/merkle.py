@@ -19,7 +19,7 @@ class Tree:
     """The tree over a list of leaves, with a proof that each of them is in it.
 
     >>> tree = Tree([b"north", b"south", b"east"])
-    >>> root_by(b"east", 2, 3, tree.path(2)) == tree.root
+    >>> root_of_path(b"east", 2, 3, tree.path(2)) == tree.root
     True
     """
 
@@ -52,7 +52,7 @@ class Tree:
         return hashes
 
 
-def root_by(leaf: bytes, number: int, n_leaves: int, path: Sequence[bytes]) -> bytes | None:
+def root_of_path(leaf: bytes, number: int, n_leaves: int, path: Sequence[bytes]) -> bytes | None:
     """Return the root that an inclusion proof leads to.
 
     Args:

@@ -10,9 +10,10 @@ import pandas as pd
 
 from fgsv.payout import Settlement, settle
 from fgsv.results.as_json import records
-from fgsv.results.result import Result, check_result, notes_on
+from fgsv.results.result import Result, check_result
 from fgsv.valuation.comparison import compare, regrouped, renamed
-from fgsv.words import option, some
+from fgsv.valuation.display import Section, as_html, as_text
+from fgsv.words import in_percent, option, sentence, some
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +33,29 @@ class Comparison:
     regrouped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Old name -> who now has the players of a provider that was split, merged or taken over."""
 
-    def __repr__(self) -> str:
-        from fgsv.report.sections import then_and_now
+    def sections(self) -> list[Section]:
+        """Return what moved between the two results, and what corrects the earlier payment."""
+        columns = ["provider", "in which", "share before", "share now", "difference", "moved"]
+        words = [*map(sentence, self.facts)]
+        money = {}
+        if self.settlement is not None:
+            settled = self.settlement.to_frame().itertuples(index=False)
+            money = {name: [f"{each:,}" for each in amounts] for name, *amounts in settled}
+            columns += ["paid before", "due", "to correct it"]
+            words.append(
+                f"If this corrects the earlier payment: the last columns, in {self.settlement.currency}, which add "
+                f"up to {self.settlement.total:,}; due is {self.settled_as}."
+            )
+        words += [f"Warning: {each}" for each in self.warnings]
+        noise = {True: "yes", False: "within noise", None: ""}
+        table = []
+        for row in self.frame.to_dict("records"):
+            shares = [in_percent(row[name]) for name in ("share_a", "share_b", "difference")]
+            table.append((row["group"], row["status"], *shares, noise[row["clear"]], *money.get(row["group"], ())))
+        return [Section("Then and now", tuple(words), tuple(columns), tuple(table))]
 
-        return str(then_and_now(self))
-
-    def _repr_html_(self) -> str:
-        """Return the table and its words for a notebook."""
-        from fgsv.report.sections import then_and_now
-
-        return then_and_now(self)._repr_html_()
+    __repr__ = as_text
+    _repr_html_ = as_html
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -109,7 +123,7 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
         check_result(each)
     same_test_rows = _has_same_test_rows(first, second)
     frame = compare(first.valuation, second.valuation, confidence, same_test_rows=same_test_rows)
-    names, warnings = renamed(first.valuation, second.valuation), notes_on(first, second)
+    names, warnings = renamed(first.valuation, second.valuation), _different_games(first, second)
     holders = regrouped(first.valuation, second.valuation)
     settlement, settled_as = None, ""
     if first.payout is not None:
@@ -129,6 +143,32 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     if {"joined", "left"} <= set(frame["status"]):
         warnings.append("a provider that was renamed, split or merged while rows changed counts as left and joined")
     return Comparison(frame, settlement, settled_as, tuple(facts), tuple(warnings), names, holders)
+
+
+def _different_games(first: Result, second: Result) -> list[str]:
+    """Return warnings about comparing the shares of two results that are of different games, or semivalues."""
+    settings = [each.valuation.settings for each in (first, second)]
+    named = ["shapley" if each is None else each.semivalue for each in settings]
+    warnings = [] if named[0] == named[1] else [f"the shares are by {named[0]} and by {named[1]} values"]
+    games = [None if each is None else each.fingerprint for each in settings]
+    if None in games or games[0] == games[1]:
+        return warnings
+    moved = _different_parts(*(vars(each.source) if each.source is not None else {} for each in (first, second)))
+    words = f"these results come from different games, which differ in {', '.join(moved)}"
+    return [*warnings, words] if moved else warnings
+
+
+def _different_parts(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two sources besides their players, which are no reason for a warning."""
+    before, now = (dict(source.get("frame") or {}) for source in (first, second))
+    if not before or not now:
+        moved = [name for name in ("file", "model", "metric") if first.get(name) != second.get(name)]
+        return moved or ["their data or test rows"]
+    moved = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    tested = first.get("test_sha256")
+    if "preprocessing" in moved and tested is not None and tested == second.get("test_sha256"):
+        moved = [name for name in moved if name != "test rows"]  # they only look different to the model
+    return moved
 
 
 def _has_same_test_rows(first: Result, second: Result) -> bool:

@@ -23,9 +23,9 @@ from fgsv.methods import DEFAULT, as_method, for_task
 from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.payout.money import Money, read_money, smallest_unit
-from fgsv.running.differences import Difference
 from fgsv.running.preparation import settings_of, task_of
 from fgsv.valuation import RunSettings
+from fgsv.valuation.differences import Difference
 from fgsv.words import option
 
 T = TypeVar("T")

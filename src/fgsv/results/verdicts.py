@@ -21,9 +21,9 @@ from fgsv.payout.refusal import (
     within_noise,
 )
 from fgsv.payout.splitting import deviations_of_shares, paid_shares
-from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_valuation, t_quantile
+from fgsv.valuation.intervals import evaluations_to_narrow
 from fgsv.words import counted, level, significant
 
 EQUAL = 0.1

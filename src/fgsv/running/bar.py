@@ -13,13 +13,15 @@ import numpy as np
 
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
-from fgsv.running.stopping import MaxSeconds, Progress, Rule, evaluations_for, targets_in
+from fgsv.running.stopping import MaxSeconds, Rule, evaluations_for, targets_in
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation, t_quantile
 from fgsv.words import duration, percent
 
 if TYPE_CHECKING:
     from rich import progress as rich_progress
+
+    from fgsv.running.progress import Progress
 
 PATIENCE = 1.0
 """Seconds before a bar appears: quick runs have none."""

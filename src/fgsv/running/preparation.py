@@ -21,10 +21,8 @@ from fgsv.methods import METHODS, Enumeration, Method, Problem, Task
 from fgsv.partition import Partition
 from fgsv.running.stopping import Rule
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
-from fgsv.types import Floats, Ints
+from fgsv.types import Ints
 from fgsv.valuation import RunSettings
-from fgsv.valuation.settings import check_precision
-from fgsv.valuation.test_rows import as_differences
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -139,12 +137,9 @@ def settings_of(
     method: Method,
     *,
     seed: int = 0,
-    max_seconds: float | None = None,
-    stderr: float | None = None,
-    precision: float | None = None,
-    confidence: float = 0.95,
-    stop: tuple[Rule, ...] | None = None,
+    stop: tuple[Rule, ...] = (),
     cost: Callable[[Ints], ArrayLike] | None = None,
+    **limits: Any,
 ) -> RunSettings:
     """Return the settings of a run, checked; raise an error if its budget is too small for its method.
 
@@ -153,12 +148,9 @@ def settings_of(
         task: The task of the run.
         method: The method that serves it.
         seed: As in `fgsv.value`.
-        max_seconds: As in `fgsv.value`.
-        stderr: As in `fgsv.value`.
-        precision: As in `fgsv.value`.
-        confidence: As in `fgsv.value`.
         stop: The user's own rules.
         cost: As in `fgsv.value`.
+        limits: Those of `fgsv.valuation.settings.LIMITS`, and the confidence.
 
     Returns:
         The settings, which with a ledger repeat the run.
@@ -170,7 +162,6 @@ def settings_of(
     game = access.game
     evaluator = access.evaluator
     assert task.budget is not None
-    check_precision(precision)
     options: list[str] = [each.name for each in fields(method)] if is_dataclass(method) else []
     own = {  # the arguments that are the user's own objects, which a re-run needs again
         "method": type(method) not in (METHODS.get(method.name), Enumeration),
@@ -185,10 +176,6 @@ def settings_of(
         budget=task.budget,
         batch_size=evaluator.batch_size,
         options={name: getattr(method, name) for name in options if name != "proxy"},
-        max_seconds=max_seconds,
-        stderr=stderr,
-        precision=precision,
-        confidence=confidence,
         cost=_costs(game.cost if cost is None else cost, task.n_players),
         on_error=evaluator.on_error,
         timeout=evaluator.timeout,
@@ -198,6 +185,7 @@ def settings_of(
         n_folds=game.n_folds,
         start=None if evaluator.known is None else evaluator.known.sha256,
         needs=tuple(name for name, is_own in own.items() if is_own),
+        **limits,
     )
     if task.budget < (least := method.least(task)):
         raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {task.budget}")
@@ -218,19 +206,15 @@ def problem_of(access: GameAccess, task: Task, settings: RunSettings) -> Problem
     """
     game = access.game
     known = access.known
-
     costs = None if settings.cost is None else np.array(settings.cost)
-
-    def differences(values: Floats) -> Floats:
-        return as_differences(values, game.n_folds, game.weights)
 
     return Problem(
         task,
-        lambda: differences(access.ends()),
+        lambda: game.differences(access.ends()),
         cost=None if costs is None else lambda sizes: costs[sizes - 1],
         seed=settings.seed,
-        known=None if known is None else known.with_values(differences),
-        other_game=access.other_game,
+        known=None if known is None else known.with_values(game.differences),
+        other_game=access.evaluator.other_game,
         n_folds=game.n_folds,
     )
 

@@ -13,7 +13,6 @@ from fgsv.running.stopping import Rule, is_look, unreached
 from fgsv.running.training_seeds import Repeats
 from fgsv.types import Floats
 from fgsv.valuation import End, Reason, RunSettings, Valuation
-from fgsv.valuation.test_rows import as_differences
 
 MOST_FREE = 10
 """Known evaluations that a run may draw for each one of its budget: it must end even if it draws nothing new."""
@@ -71,7 +70,7 @@ class Progress:
         run = self.run
         game = run.access.game
         run.repeats.add(draws.coalitions, values)
-        run.estimator.update(draws, as_differences(values, game.n_folds, game.weights))
+        run.estimator.update(draws, game.differences(values))
         seconds = time.monotonic() - run.started
         return replace(
             self,

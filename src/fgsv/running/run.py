@@ -38,6 +38,7 @@ from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.signals import held_interrupts
 from fgsv.types import Ints
 from fgsv.valuation import INTERRUPTED, End, Estimate, Reason, Valuation
+from fgsv.valuation.settings import LIMITS
 
 BATCH_OF_EXACT = 2**11
 """Coalitions that `exact` evaluates together by default: with so few players, more of them fit into memory."""
@@ -128,31 +129,8 @@ def value(
         (('a', 'b'), [0.3333, 3.6667])
 
     """
-    [(valuation, _)] = _rounds(
-        game,
-        groups,
-        every=False,
-        method=method,
-        budget=budget,
-        max_seconds=max_seconds,
-        stderr=stderr,
-        precision=precision,
-        confidence=confidence,
-        stop=stop,
-        seed=seed,
-        semivalue=semivalue,
-        cost=cost,
-        proxy=proxy,
-        batch_size=batch_size,
-        n_jobs=n_jobs,
-        max_in_flight=max_in_flight,
-        ledger=ledger,
-        start=start,
-        on_error=on_error,
-        timeout=timeout,
-        progress=progress,
-        options=options,
-    )
+    arguments = locals()  # before anything else: all that was given, by name
+    [(valuation, _)] = _rounds(every=False, **arguments)
     return valuation
 
 
@@ -178,67 +156,39 @@ def with_estimator(**arguments: Any) -> Iterator[tuple[Valuation, Steady]]:
 
 
 def _rounds(
-    game: Any,
-    groups: Any,
     *,
     every: bool,
+    game: Any,
+    groups: Any,
     method: str | Method,
+    proxy: Any,
+    options: Mapping[str, Any],
+    semivalue: str | Semivalue,
     budget: int | None,
-    max_seconds: float | None,
-    stderr: float | None,
-    precision: float | None,
-    confidence: float,
     stop: Rule | Sequence[Rule] | None,
     seed: int,
-    semivalue: str | Semivalue,
+    confidence: float,
     cost: Callable[[Ints], ArrayLike] | None,
-    proxy: Any,
-    batch_size: int | None,
-    n_jobs: int | None,
-    max_in_flight: int | None,
-    ledger: str | Path | Ledger | None,
-    start: Start,
-    on_error: str | float,
-    timeout: float | None,
     progress: bool | None,
-    options: Mapping[str, Any],
+    **others: Any,
 ) -> Iterator[tuple[Valuation, Steady]]:
     """Yield the valuation, and its estimator, after every round and at the end, or only at the end.
 
-    This is a run, from top to bottom.
+    This is a run, from top to bottom. The arguments are those of `value`; `others` are its limits, and what the
+    evaluator takes.
     """
     read, partition = read_players(game, groups)
-    access, opened = access_to(  # not open yet; an open one stays open
-        game,
-        read,
-        batch_size=batch_size,
-        n_jobs=n_jobs,
-        max_in_flight=max_in_flight,
-        ledger=ledger,
-        start=start,
-        on_error=on_error,
-        timeout=timeout,
-    )
+    limits = {name: others.pop(name) for name in LIMITS}
+    access, opened = access_to(game, read, **others)  # not open yet; an open one stays open
     evaluator = access.evaluator
     if "backend" in options:
         raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
     asked = as_method(method, {**options} if proxy is None else {**options, "proxy": proxy}, keywords(value))
     own = own_rules(stop)
-    early = bool(own) or any(rule is not None for rule in (max_seconds, stderr, precision))
+    early = bool(own) or any(limit is not None for limit in limits.values())
     task = task_of(access, partition, asked, semivalue=semivalue, budget=budget, may_stop_early=early)
     chosen = for_task(asked, task)  # the method knows what to learn, and when to enumerate
-    settings = settings_of(
-        access,
-        task,
-        chosen,
-        seed=seed,
-        max_seconds=max_seconds,
-        stderr=stderr,
-        precision=precision,
-        confidence=confidence,
-        stop=own,
-        cost=cost,
-    )
+    settings = settings_of(access, task, chosen, seed=seed, confidence=confidence, stop=own, cost=cost, **limits)
     purpose = Purpose.ENUMERATION if isinstance(chosen, Enumeration) else Purpose.DRAWS
     shown = is_shown(False if progress is None and (every or is_open(game)) else progress)
     with (  # all is checked: now the ledger and the workers open

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fgsv.types import Floats
 from fgsv.valuation import End, Reason, RunSettings, Valuation, positive_total
-from fgsv.words import level
+from fgsv.words import level, roughly
+
+if TYPE_CHECKING:
+    from fgsv.running.progress import Progress
 
 LOOKS = 1.2
 """Targets are checked whenever the evaluations have grown by this factor: checking after every round would mean
@@ -26,31 +29,7 @@ NOTHING_VARIED = 20_000
 """Before this many evaluations an error of exactly zero meets no target, unless every coalition is evaluated."""
 
 
-class Progress(Protocol):
-    """What a rule can see after a round."""
-
-    @property
-    def n_evaluations(self) -> int:
-        """Evaluations so far."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the run began."""
-
-    @property
-    def round_seconds(self) -> float:
-        """Seconds that the last round took."""
-
-    @property
-    def last_look(self) -> int:
-        """Evaluations when targets were last looked at."""
-
-    @property
-    def valuation(self) -> Valuation:
-        """The valuation so far, computed on first use."""
-
-
-Rule = Callable[[Progress], str | None]
+Rule = Callable[["Progress"], str | None]
 """Return after a round why to stop, or None to go on.
 
 A rule may have two attributes: `reason`, the reason of the end, and `check(total)`, which is called with U(N) - U(0)
@@ -65,6 +44,9 @@ class MaxSeconds:
     seconds: float
 
     reason: ClassVar[Reason] = Reason.TIME
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} seconds"
 
     def __call__(self, progress: Progress) -> str | None:
         """Return why to stop, or None to go on."""
@@ -132,6 +114,9 @@ class StandardError:
 
     name: ClassVar[str] = "a standard error"
 
+    def __str__(self) -> str:
+        return f"every standard error at most {self.target:g}"
+
     def __call__(self, progress: Progress) -> str | None:
         """Return why to stop, or None to go on."""
         return f"every standard error is at most {self.target:g}" if _is_met(self, progress) else None
@@ -161,6 +146,9 @@ class Precision:
 
     name: ClassVar[str] = "a precision"
 
+    def __str__(self) -> str:
+        return f"every share within {self.target:g} at {level(self.confidence)} confidence"
+
     def check(self, total: Floats) -> None:
         """Raise an error if there is nothing to share."""
         positive_total(total if self.weights is None else np.asarray(total @ np.array(self.weights)))
@@ -183,21 +171,25 @@ class Precision:
         return fewest_evaluations(valuation, self.target)
 
 
+Target = StandardError | Precision
+"""A rule about errors."""
+
+
 def is_look(progress: Progress) -> bool:
     """Say whether targets are checked after this round."""
     return progress.n_evaluations >= LOOKS * progress.last_look
 
 
-def _aimed_at(rule: StandardError | Precision, valuation: Valuation) -> Valuation:
+def _aimed_at(rule: Target, valuation: Valuation) -> Valuation:
     """Return the valuation that a target is about."""
     return valuation if rule.weights is None else valuation.combined(rule.weights)
 
 
-def _is_met(rule: StandardError | Precision, progress: Progress) -> bool:
+def _is_met(rule: Target, progress: Progress) -> bool:
     return is_look(progress) and _holds(rule, progress.valuation)
 
 
-def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
+def _holds(rule: Target, valuation: Valuation) -> bool:
     """Say whether the errors are within a target; an unknown one, which is NaN, is within none."""
     valuation = _aimed_at(rule, valuation)
     fewest = rule.fewest(valuation)
@@ -207,7 +199,7 @@ def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
     return (ratio <= trust and n_evaluations >= fewest) or (ratio <= 1 and trust * n_evaluations >= fewest)
 
 
-def rules_of(settings: RunSettings, own: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def rules_of(settings: RunSettings, own: tuple[Rule, ...] = ()) -> tuple[Rule, ...]:
     """Return the rules in the settings of a run, and the user's own."""
     rules: list[Rule] = []
     if settings.max_seconds is not None:
@@ -219,7 +211,7 @@ def rules_of(settings: RunSettings, own: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return (*rules, *own)
 
 
-def evaluations_for(rule: StandardError | Precision, valuation: Valuation) -> float:
+def evaluations_for(rule: Target, valuation: Valuation) -> float:
     """Estimate the evaluations that a target takes: errors fall with the square root of the evaluations."""
     found = _aimed_at(rule, valuation)
     ratio = rule.ratio(found)
@@ -234,16 +226,17 @@ def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
         if not np.isnan(needed) and not _holds(rule, valuation):
             n = valuation.partition.n_players
             aim = f"{rule.name} of {rule.target:g} would take"
-            if needed <= valuation.n_evaluations + valuation.n_known:  # the error has too few degrees of freedom
+            made = valuation.n_evaluations + valuation.n_known
+            if needed <= made:  # the error has too few degrees of freedom
                 notes.append(f"{aim} more evaluations: errors are known only roughly so far")
                 continue
-            count = f"about {float(f'{needed:.2g}'):,.0f}" if np.isfinite(needed) else "over 1e308"
+            count = f"about {roughly(needed, more_than=made):,.0f}" if np.isfinite(needed) else "over 1e308"
             if n < min(np.log2(needed), 1024):
                 count = f"all {2**n:,}"
             notes.append(f"{aim} {count} evaluations")
     return notes
 
 
-def targets_in(rules: Iterable[Rule]) -> list[StandardError | Precision]:
+def targets_in(rules: Iterable[Rule]) -> list[Target]:
     """Return the rules that are about errors."""
-    return [rule for rule in rules if isinstance(rule, StandardError | Precision)]
+    return [rule for rule in rules if isinstance(rule, Target)]

@@ -1,12 +1,19 @@
-"""Intervals: t quantiles, bounds, and the check of a confidence."""
+"""Intervals: t quantiles, bounds, what narrows them, and the check of a confidence."""
 
 from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.checks import as_number
 from fgsv.types import Floats, Masks
+from fgsv.words import roughly
+
+if TYPE_CHECKING:
+    from fgsv.valuation.valuation import Valuation
 
 ROUNDING = 1e-9
 """Shares that differ by no more than this may be equal but for rounding, also if they are exact."""
@@ -28,6 +35,23 @@ def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
 
     check_confidence(confidence)
     return np.asarray(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
+
+
+def evaluations_to_narrow(valuation: Valuation, factor: float) -> int:
+    """Return about how many evaluations make the intervals of a valuation narrower by a factor: at most all 2^n.
+
+    They are more than were made; if ten times as many or more, the number has one significant digit.
+
+    >>> import fgsv
+    >>> valuation = fgsv.value(fgsv.games.SumOfUnanimity(64), budget=100)
+    >>> evaluations_to_narrow(valuation, 3.0), evaluations_to_narrow(valuation, 1.01)
+    (900, 110)
+    """
+    n = valuation.partition.n_players
+    made = valuation.n_evaluations
+    times = max(factor, 1.0) ** 2
+    needed = roughly(made * times, made, 1 if times >= 10 else 2)
+    return 2**n if math.log2(needed) > n else math.ceil(needed)
 
 
 def bounds(values: Floats, half_width: Floats) -> Floats:

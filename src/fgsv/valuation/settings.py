@@ -12,7 +12,10 @@ import fgsv
 from fgsv.checks import as_number, positive_number, whole_number
 from fgsv.valuation.intervals import check_confidence
 
-_LIMITS = ("max_seconds", "stderr", "precision", "timeout")
+TARGETS = ("stderr", "precision")
+"""Settings that end a run by its errors, which depend on the groups; `fgsv.running.stopping` has the rules."""
+LIMITS = ("max_seconds", *TARGETS)
+"""Settings that may end a run before its budget."""
 _TEXTS = ("method", "semivalue", "fingerprint", "groups", "version", "start")
 
 
@@ -64,9 +67,10 @@ class RunSettings:
             self._set(name, whole_number(name, getattr(self, name)))
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
-        for name in _LIMITS:
+        for name in (*LIMITS, "timeout"):
             if getattr(self, name) is not None:
                 self._set(name, positive_number(name, getattr(self, name)))
+        check_precision(self.precision)
         check_confidence(self.confidence)
         self._set("confidence", float(self.confidence))
         counted_as = failure_value(self.on_error)

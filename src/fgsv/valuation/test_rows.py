@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,35 +17,6 @@ MOST_BUNDLES = 32
 """Rows that the Monte Carlo error of the folds is kept in."""
 BY_CHANCE = 0.95
 """What is subtracted as the run's own sampling is as much as it shows with this probability, not its mean."""
-
-
-def as_differences(values: Floats, n_folds: int, weights: Sequence[float] | None = None) -> Floats:
-    """Return outputs with the folds as differences from the score on all test rows.
-
-    Args:
-        values: (..., q + n_folds) outputs, those of the folds last: fold by fold.
-        n_folds: How many outputs are folds.
-        weights: (q,) weights of the sum that the folds are of. Default: each of the outputs has its own.
-
-    Returns:
-        (..., q + n_folds): the outputs, and the differences.
-
-    Examples:
-        >>> as_differences(np.array([[5.0, 4.0, 7.0]]), 2).tolist()
-        [[5.0, -1.0, 2.0]]
-        >>> as_differences(np.zeros((0, 3)), 2).shape
-        (0, 3)
-
-    """
-    if not n_folds:
-        return values
-    whole = stated = values[..., :-n_folds]
-    if weights is not None:
-        whole = (stated @ np.asarray(weights, dtype=float))[..., None]
-    n_outputs = whole.shape[-1]
-    folds = values[..., -n_folds:].reshape(*whole.shape[:-1], n_folds // n_outputs, n_outputs)
-    apart = folds - whole[..., None, :]
-    return np.concatenate([stated, apart.reshape(*whole.shape[:-1], n_folds)], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import bounds, t_quantile
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
-from fgsv.valuation.test_rows import TestRows, as_differences
+from fgsv.valuation.test_rows import TestRows
 from fgsv.words import counted, some
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Valuation:
 
         Args:
             estimate: Of a game with folds of the test rows, it has these as differences from the score
-                (`as_differences`).
+                (`Game.differences`).
             partition: The groups.
             game: The game that was valued.
             ends: (2, q) U(0) and U(N).
@@ -292,8 +292,8 @@ class Valuation:
     @property
     def about_intervals(self) -> str:
         """What intervals hold, and what they leave out, in words."""
-        if self.method == "answers":
-            return "intervals hold the error from the choice of answers, and that of their evaluations"
+        if self.estimate.errors is not None:
+            return f"intervals hold the error of {self.estimate.errors}"
         if self._test_rows is None:
             return "intervals hold the Monte Carlo error only, not that of the test rows"
         return f"intervals hold the error of the test rows, by {self._test_rows.n_folds} folds of them"
@@ -508,7 +508,7 @@ def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estima
         return estimate, ends, None
     stated = slice(ends.shape[1] - game.n_folds)
     folds = slice(stated.stop, None)
-    of_folds = as_differences(ends, game.n_folds, game.weights)[:, folds]
+    of_folds = game.differences(ends)[:, folds]
     n_outputs = 1 if game.weights is not None else stated.stop
     sampled = None if estimate.deviations is None else estimate.deviations[..., folds]
     found = TestRows.of(estimate.values[:, folds], sampled, of_folds, n_outputs)

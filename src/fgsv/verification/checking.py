@@ -18,8 +18,8 @@ from fgsv.data.table import Table, open_table
 from fgsv.data.texts import open_text
 from fgsv.game import each_digest
 from fgsv.results.result import Result, check_result
-from fgsv.running.differences import Difference, Differences
 from fgsv.valuation import file
+from fgsv.valuation.differences import Difference, Differences
 from fgsv.verification.record_checks import SAMPLE, verify_records
 from fgsv.verification.verify import verify
 

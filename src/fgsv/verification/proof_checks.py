@@ -31,9 +31,9 @@ from fgsv.results.seals import (
     policy_of,
     read_commitment,
 )
-from fgsv.running.differences import ROUNDING, Difference
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
+from fgsv.valuation.differences import ROUNDING, Difference
 from fgsv.verification.checking import open_again
 from fgsv.verification.forging import moves_in_words, odds_in_words
 from fgsv.verification.proofs import Proof, picks, sealed_of

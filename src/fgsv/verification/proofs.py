@@ -18,7 +18,7 @@ from fgsv.evaluation.recording import laws_of_draws
 from fgsv.files import decode, decode_array, encode, encode_array, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
-from fgsv.results.merkle import Tree, root_by
+from fgsv.results.merkle import Tree, root_of_path
 from fgsv.results.result import Result
 from fgsv.results.seals import Sealed, load_as
 from fgsv.types import Floats
@@ -80,7 +80,9 @@ class Picked:
 
     def root(self, n_records: int) -> str | None:
         """Return the root that the inclusion proof leads to; None if it is not a proof."""
-        found = root_by(leaf(self.number, self.coalition, np.array(self.values)), self.number, n_records, self.path)
+        found = root_of_path(
+            leaf(self.number, self.coalition, np.array(self.values)), self.number, n_records, self.path
+        )
         return None if found is None else found.hex()
 
 

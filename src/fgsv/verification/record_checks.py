@@ -13,8 +13,8 @@ from fgsv.coalitions import unpack
 from fgsv.evaluation.batch import attempt
 from fgsv.game import as_game
 from fgsv.ledger import Batch, Ledger
-from fgsv.running.differences import Difference, Differences
 from fgsv.signals import one_thread
+from fgsv.valuation.differences import Difference, Differences
 from fgsv.verification.replay import recorded_game
 
 SAMPLE = 60

@@ -12,14 +12,15 @@ import numpy as np
 from fgsv.coalitions import Coalitions, join, pack, split, unpack
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.game_access import GameAccess
-from fgsv.evaluation.start import known_of_run
 from fgsv.evaluation.views import View
 from fgsv.game import Game
-from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.ledger import Ledger, NotRecorded, WrongLedger, known
+from fgsv.methods.known import Known
 from fgsv.methods.steady import Steady
 from fgsv.running.run import with_estimator
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Reason, RunSettings, Valuation
+from fgsv.valuation.settings import TARGETS
 
 
 class Records:
@@ -114,7 +115,7 @@ def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | No
     given = dict(own or {})
     regrouped = was_regrouped(valuation)
     if regrouped:  # targets were met, or not, by other groups: follow it as far as it went
-        given |= {"precision": None, "stderr": None, "stop": None}
+        given |= dict.fromkeys((*TARGETS, "stop"))
         given["max_seconds"] = float("inf") if settings.max_seconds or has_targets(valuation) else None
     # rounds that ask only for what was known count nothing: such a run is over at its own end
     by_itself = settings.start is not None and valuation.end.reason in (Reason.BUDGET, Reason.EXHAUSTED)
@@ -137,7 +138,7 @@ def was_regrouped(valuation: Valuation) -> bool:
 def has_targets(valuation: Valuation) -> bool:
     """Say whether errors, which depend on the groups, could end the run."""
     settings = valuation.settings
-    return settings is not None and bool(settings.precision or settings.stderr or "stop" in settings.needs)
+    return settings is not None and ("stop" in settings.needs or any(getattr(settings, name) for name in TARGETS))
 
 
 def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
@@ -153,7 +154,7 @@ def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
 
     """
     game = replace(game, weights=settings.weights, n_folds=settings.n_folds)
-    start = known_of_run(ledger, game, settings.start)
+    start = _known_of_run(ledger, game, settings.start)
     return Evaluator(game, ledger=ledger, start=start, **_evaluated_as(settings))
 
 
@@ -191,6 +192,36 @@ def from_values(
     return Evaluator(game, laws=laws, **_evaluated_as(settings))
 
 
+def _known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
+    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger.
+
+    Args:
+        ledger: The open ledger of the run.
+        game: Its game.
+        start: The hash of what it started from; None if it started from nothing.
+
+    Returns:
+        The known evaluations; None if it started from nothing.
+
+    Raises:
+        WrongLedger: The ledger does not record them, or no longer has all of them.
+
+    """
+    if start is None:
+        return None
+    for run in ledger.runs():
+        recorded = ledger.start_of(run.id)
+        if recorded is not None and recorded.known == start:
+            found = known(game, [ledger], keys=set(recorded.batches))
+            if found.sha256 == start:
+                return found
+            raise WrongLedger(
+                f"{ledger.path} no longer has all the evaluations that the run started from: they were erased or "
+                "replaced"
+            )
+    raise WrongLedger(f"{ledger.path} does not record the evaluations that the run started from ({start[:16]}...)")
+
+
 def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     """Return a game's number in the ledger, and the game, which can only replay recorded values."""
     games = {game.fingerprint: (number, game) for number, game in ledger.games()}
@@ -226,9 +257,8 @@ def _arguments(settings: RunSettings) -> dict[str, Any]:
         "seed": settings.seed,
         "budget": settings.budget,
         "cost": None if table is None else lambda sizes: table[sizes - 1],
+        **{name: getattr(settings, name) for name in TARGETS},
+        "confidence": settings.confidence,
         # when the clock stopped the run cannot be recomputed, only that there was a limit
         "max_seconds": None if settings.max_seconds is None else float("inf"),
-        "stderr": settings.stderr,
-        "precision": settings.precision,
-        "confidence": settings.confidence,
     }

@@ -14,9 +14,9 @@ from fgsv.ledger import Ledger, NotRecorded
 from fgsv.ledger.forgetting import has_forgotten
 from fgsv.methods import Enumeration, Method
 from fgsv.methods.method import OtherLaw
-from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, Valuation, check_valuation
+from fgsv.valuation.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.valuation.file import statement, to_document
 from fgsv.verification.replay import from_ledger, has_targets, recorded_game, repeat, was_regrouped
 

@@ -1,0 +1,26 @@
+"""Plans: predict from the first evaluations of a run what a precision will cost."""
+
+from fgsv.planning.plans import Limits, Plan
+from fgsv.planning.start import start_in_words
+from fgsv.planning.watching import (
+    HistoryPoint,
+    Watcher,
+    first_cost,
+    offer_of_units,
+    plan,
+    plan_table,
+    value_with_plan,
+)
+
+__all__ = [
+    "HistoryPoint",
+    "Limits",
+    "Plan",
+    "Watcher",
+    "first_cost",
+    "offer_of_units",
+    "plan",
+    "plan_table",
+    "start_in_words",
+    "value_with_plan",
+]
