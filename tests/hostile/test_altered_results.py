@@ -198,9 +198,9 @@ def test_no_report_is_written_of_an_altered_payment(made, tmp_path, fgsv_command
     name, due = (document["info"]["payout"]["payments"][0][each] for each in ("group", "payout"))
     PAYOUTS["a payment"](document["info"]["payout"])
     (tmp_path / "valuation.json").write_text(json.dumps(document))
-    code, _, notes = fgsv_command("report", tmp_path / "valuation.json")
+    notes = fgsv_command.refused("report", tmp_path / "valuation.json")
     words = f"the payment to {name!r} is stated as 999.00, but the values and the terms of the payout give {due}"
-    assert (code, words in " ".join(notes.split())) == (2, True)
+    assert words in " ".join(notes.split())
     assert not (tmp_path / "report.html").exists()
 
 
