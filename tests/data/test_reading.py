@@ -56,6 +56,26 @@ def test_bad_files(tmp_path, content, words):
         read(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.parquet", b"not parquet", "not a Parquet file"),
+        ("a.xlsx", b"PK\x03\x04 not an archive", "cannot be unpacked"),
+        ("a.xls", b"\xd0\xcf\x11\xe0 old", "save it as .xlsx"),
+        ("a.json", b"[1, 2]", "row 1 is not an object"),
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', r"line 2, column 7: Expecting value$"),
+        ("a.jsonl", b'{"x": 1}\n{"x": ' + b"[" * 100_000 + b"}", "is not a JSON lines file"),
+        ("a.jsonl", b'{"x": 1}\n{"x": ' + b"9" * 5000 + b"}", "is not a JSON lines file"),
+        ("a.jsonl", b'{"x": 1}\n{"x": "\\uD800"}', "row 2 has half a character"),
+        ("a.jsonl", b'{"x": 1}\n{"x": "\\ud800"}', "row 2 has half a character"),
+    ],
+)
+def test_bad_files_of_other_formats(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TableError, match=words):
+        read(tmp_path / name)
+
+
 def test_an_encoding_that_does_not_suit_the_file_is_not_advised_again(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("provider,y\nŁódź,1\n", encoding="utf-8")
@@ -85,9 +105,6 @@ def test_files_that_are_not_there(tmp_path):
         read(tmp_path / "trian.csv")
     with pytest.raises(TableError, match="is a directory"):
         read(tmp_path)
-    (tmp_path / "a.parquet").write_text("not parquet")
-    with pytest.raises(TableError, match="not a Parquet file"):
-        read(tmp_path / "a.parquet")
     latin = tmp_path / "latin.csv"
     latin.write_bytes("provider,y\nZürich,1\n".encode("latin-1"))
     assert read(latin, encoding="latin-1").frame["provider"][0] == "Zürich"

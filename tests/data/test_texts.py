@@ -11,10 +11,8 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.data.documents import Documents
 from fgsv.data.folders import read_folder
 from fgsv.data.folds import folds_of
-from fgsv.data.players import Players
 from fgsv.data.reading import TableError, listed_names
 from fgsv.pipeline import value_data
 from fgsv.utilities import language
@@ -292,13 +290,8 @@ def test_a_line_of_json_may_contain_any_character_that_ends_lines_elsewhere(tmp_
 
 
 def test_a_player_is_described_by_its_name_and_first_words():
-    documents = Documents(
-        np.array(["one\n two " + "x" * 100, "three"], dtype=object),
-        np.array(["row 1", "row 2"], dtype=object),
-        {"all": ["one"]},
-        players=Players(None, {"by": fgsv.Partition.of(["a", "b"])}),
-        test_groups={},
-    )
+    rows = pd.DataFrame({"text": ["one\n two " + "x" * 100, "three"], "by": ["a", "b"]})
+    documents = fgsv.open_text(rows, group="by", test=rows[:1])
     name, words = documents.describe_player(0)
     assert name == "row 1"
     assert words.startswith("one two xxx")
