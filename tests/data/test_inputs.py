@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.data.formats import read_json
 from fgsv.data.joining import read_all
 from fgsv.data.reading import TableError, with_text
 
@@ -162,19 +161,6 @@ def test_objects_and_lists_in_json_become_columns_and_words(tmp_path):
     assert found["p"].tolist()[0] == "7"
     assert found["q.r"].tolist() == [1, 2]
     assert found["t"].tolist() == ["[1, 2]", "[]"]
-
-
-def test_json_lines_are_searched_once_whatever_their_number(tmp_path):
-    class Counted(str):
-        searches = 0
-
-        def __contains__(self, part):
-            type(self).searches += 1
-            return super().__contains__(part)
-
-    text = Counted("\n".join(f'{{"x": {number}}}' for number in range(500)))
-    assert len(read_json(tmp_path / "a.jsonl", text, [])) == 500
-    assert Counted.searches <= 2
 
 
 def test_a_provider_may_be_called_na_in_a_spreadsheet(tmp_path):

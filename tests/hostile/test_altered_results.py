@@ -7,6 +7,7 @@ from base64 import b64encode
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fgsv
@@ -21,8 +22,6 @@ from fgsv.verification import verify_data
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Make a folder from a table, with folds of test rows, payout, audit and a second grouping; and its ledger."""
-    import pandas as pd
-
     folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(160, 3))
@@ -68,20 +67,8 @@ def last_bit(array):
     array[0, 0] = np.nextafter(array[0, 0], np.inf)
 
 
-def swap(items):
-    items[0], items[1] = items[1], items[0]
-
-
 def move_value(array):
     array[:2, 0] += np.array([0.01, -0.01])
-
-
-def shift_weights(document):
-    document["weights"][0] += 0.01
-
-
-def to_interrupted(document):
-    document["end"] = {"reason": "interrupted", "detail": "interrupted"}
 
 
 ALTERED = {
@@ -90,16 +77,16 @@ ALTERED = {
     "a player's value": lambda d: bits(d["estimate"], "values", scale_one),
     "two players' values, by as much": lambda d: bits(d["estimate"], "values", move_value),
     "a deviation": lambda d: bits(d["estimate"], "deviations", scale_one),
-    "names swapped": lambda d: swap(d["partition"]["names"]),
+    "names swapped": lambda d: d["partition"]["names"].reverse(),
     "a player moved": lambda d: bits(d["partition"], "owners", lambda a: a.__setitem__(0, 1 - a[0] % 2)),
     "the seed": lambda d: d["settings"].update(seed=d["settings"]["seed"] + 1),
     "the number of evaluations": lambda d: d.update(n_evaluations=d["n_evaluations"] + 32),
-    "weights of the outputs": shift_weights,
+    "weights of the outputs": lambda d: d["weights"].__setitem__(0, d["weights"][0] + 0.01),
     "GSV for FGSV": lambda d: d.update(grouped=True),
     "exact": lambda d: d["estimate"].update(exact=True),
     "efficient": lambda d: d["estimate"].update(efficient=False),
     "predictions or corrected": lambda d: d["estimate"].update(correction=0.25),
-    "the end": to_interrupted,
+    "the end": lambda d: d.update(end={"reason": "interrupted", "detail": "interrupted"}),
     "the reason of the end": lambda d: d["end"].update(reason="target"),
     "the last bit of a value": lambda d: bits(d["estimate"], "values", last_bit),
     "degrees of freedom": lambda d: d["estimate"].update(degrees_of_freedom=d["estimate"]["degrees_of_freedom"] + 50),

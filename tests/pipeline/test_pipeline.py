@@ -237,12 +237,3 @@ def test_what_a_result_states_is_recorded_for_its_own_run(table, tmp_path):
         runs = [run for run, _ in ledger.statements()]
         assert len(set(runs)) == 2
         assert runs[0] == runs[-1] == ledger.runs()[0].id
-
-
-def test_a_document_is_made_only_for_a_folder_or_a_ledger(table, tmp_path, monkeypatch):
-    made, to_document = [], Result.to_document
-    monkeypatch.setattr(Result, "to_document", lambda result: made.append(result) or to_document(result))
-    value_data(table, budget=100)
-    assert made == []
-    value_data(table, budget=100, out=tmp_path / "o")
-    assert len(made) == 3  # unfinished, and one for each of the two groupings
