@@ -22,13 +22,6 @@ OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget
 FILES = ["report.html", "valuation.csv", "valuation.json"]
 
 
-@pytest.fixture(autouse=True)
-def no_charts(monkeypatch, request):
-    """Charts take their time, and are tested elsewhere."""
-    if "page" not in request.node.name:
-        monkeypatch.setattr("fgsv.pipeline.folder.render", lambda *_, **__: "<p>a page</p>")
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 

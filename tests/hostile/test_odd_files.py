@@ -11,11 +11,6 @@ from fgsv.results import Result
 OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 100]
 
 
-@pytest.fixture(autouse=True)
-def no_charts(monkeypatch):
-    monkeypatch.setattr("fgsv.pipeline.folder.render", lambda *_, **__: "<p>a page</p>")
-
-
 @pytest.mark.parametrize(
     ("content", "rows"),
     [

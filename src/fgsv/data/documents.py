@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fgsv.data.choice import Choice
-from fgsv.data.folders import FILE, PROVIDER
+from fgsv.data.folders import FILE
 from fgsv.data.pieces import in_units
 from fgsv.data.players import Rows, TrainingRows, complete, labels_of
 from fgsv.data.reading import TableError, TableFile
@@ -40,8 +40,6 @@ class Documents(TrainingRows):
     """(rows,) what a report calls them: a file, or a row's number."""
     tests: dict[str, list[TestText]]
     """Domain -> its test texts, or pairs of prompt and answer."""
-    by_folder: bool = False
-    """Whether each provider has a folder: then documents are in the order of the providers' names."""
 
     def contents(self) -> list[bytes]:
         """Return the content of each training document."""
@@ -126,7 +124,6 @@ def prepare_texts(
         registered=None if rows.ranks is None else rows.ranks[~choice.is_test],
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),
-        by_folder=table.by_file == PROVIDER,
     )
     return in_units(made, roles.unit_size, roles.max_players, seed=roles.split_seed)
 
