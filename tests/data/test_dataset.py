@@ -92,7 +92,10 @@ def test_missing_groups_are_counted_or_named():
     frame.loc[6, "provider"] = "  "
     with pytest.raises(TableError, match=r"missing values in 3 of 40 rows.*group_missing="):
         prepared(frame)
-    assert "nobody" in prepared(frame, group_missing="nobody").players.partition.names
+    frame.loc[::2, "provider"] = None
+    data = prepared(frame, group_missing="nobody")
+    assert "nobody" in data.players.partition.names
+    assert "nobody" in data.test_groups["provider"]
 
 
 def with_test(**columns):

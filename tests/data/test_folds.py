@@ -31,12 +31,12 @@ def data(n_classes, n=60, seed=0):
     return X, y if not n_classes else np.digitize(y, np.linspace(-0.5, 0.5, n_classes - 1))
 
 
-def table(n=240, **options):
+def table(n=240, first=None, **options):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
     frame["y"] = (frame["a"] + 0.5 * rng.normal(size=n) > 0).astype(int)
     frame["provider"] = np.array(["north", "south", "east"])[np.arange(n) % 3]
-    return fgsv.open_table(frame, group="provider", target="y", **options)
+    return fgsv.open_table(frame[:first], group="provider", target="y", **options)
 
 
 @pytest.mark.parametrize(("model", "scores", "n_classes"), SCORES)
@@ -175,30 +175,25 @@ def test_every_run_of_data_has_folds_unless_it_says_why_not():
     assert words.split(": ")[0] in repr(made.valuation)
 
 
-def test_a_class_that_is_too_rare_for_a_fold_leaves_the_monte_carlo_error():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.normal(size=200), "provider": ["a", "b"] * 100, "test": [0, 1] * 100})
-    for n_rare, n_folds in ((1, 0), (12, 10)):
-        y = np.zeros(200, dtype=int)
-        y[1 : 2 * n_rare : 2] = 1
-        y[0:40:2] = 1
-        opened = fgsv.open_table(frame.assign(y=y), group="provider", target="y", test_by="test", metric="roc_auc")
-        assert opened.game.n_folds == n_folds
-        note = (
-            "lacks a class"
-            if n_folds == 0
-            else "only 12 test rows of class 1: how much their choice matters is known only roughly"
-        )
-        assert note in opened.notes[-1]
+@pytest.mark.parametrize(
+    ("n_rare", "n_folds", "note"),
+    [
+        (1, 0, "lacks a class"),
+        (12, 10, "only 12 test rows of class 1: how much their choice matters is known only roughly"),
+    ],
+)
+def test_a_class_that_is_too_rare_for_a_fold_leaves_the_monte_carlo_error(n_rare, n_folds, note):
+    x = np.random.default_rng(0).normal(size=200)
+    frame = pd.DataFrame({"x": x, "provider": ["a", "b"] * 100, "test": [0, 1] * 100, "y": 0})
+    frame.loc[frame.index[1 : 2 * n_rare : 2].union(frame.index[0:40:2]), "y"] = 1
+    opened = fgsv.open_table(frame, group="provider", target="y", test_by="test", metric="roc_auc")
+    assert (opened.game.n_folds, note in opened.notes[-1]) == (n_folds, True)
 
 
 def test_test_rows_carried_over_keep_their_folds(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(240, 3)), columns=["a", "b", "c"]).assign(provider=["n", "s", "e"] * 80)
-    frame["y"] = (frame["a"] > 0).astype(int)
-    first = fgsv.open_table(frame[:200], group="provider", target="y", split_seed=7)
+    first = table(first=200, split_seed=7)
     value_data(first, budget=100, ledger=tmp_path / "march.db", without=False)
-    later = fgsv.open_table(frame, group="provider", target="y", start=tmp_path / "march.db")
+    later = table(start=tmp_path / "march.db")
     assert later.game.frame["folds of the test rows"] == first.game.frame["folds of the test rows"]
     made = value_data(later, budget=100, start=tmp_path / "march.db", without=False)
     assert made.valuation.n_known > 0

@@ -40,17 +40,6 @@ def test_the_rule(tmp_path, rare, classes, options, metric):
     assert len(reasons) == (0 if "metric" in options else 1)
 
 
-def test_rare_classes_leave_something_to_share_by_default(tmp_path):
-    """Accuracy does not: always guessing the common class is as good as the model."""
-    path = write(tmp_path / "a.csv")
-    ends = {}
-    for metric in (None, "accuracy"):
-        game = fgsv.open_table(path, group="provider", target="y", metric=metric).game
-        nobody, everybody = game([np.zeros(game.n_players, bool), np.ones(game.n_players, bool)])[:, 0]
-        ends[metric] = everybody - nobody
-    assert ends["accuracy"] < 0.02 < 0.3 < ends[None]
-
-
 def test_little_to_share_is_a_warning_that_names_other_scores():
     nearly_nothing = fgsv.value(lambda masks: masks @ [10.0, -4.0, -5.9], ["a", "b", "c"])
     (warning,) = little_to_share(nearly_nothing, "accuracy", "classification")

@@ -9,19 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import sem
 
 import fgsv
-from fgsv.data.documents import Documents
 from fgsv.data.folders import read_folder
 from fgsv.data.folds import folds_of
-from fgsv.data.players import Players
 from fgsv.data.reading import TableError, listed_names
-from fgsv.payout import Doubt, Terms
 from fgsv.pipeline import value_data
-from fgsv.results import Decision
 from fgsv.utilities import language
-from fgsv.valuation import t_quantile
 
 pytestmark = pytest.mark.torch
 
@@ -46,23 +40,9 @@ def corpus(n=24, seed=0):
 COLUMNS = {"text": "body", "group": "publisher", "test_by": "split"}
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "frame", "dataset"])
-def test_every_form_of_the_same_documents_is_the_same_game(tmp_path, kind):
+def test_a_row_is_a_document_and_a_player():
     frame = corpus()
-    path = tmp_path / f"corpus.{kind}"
-    given = path
-    if kind == "jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in frame.to_dict("records")))
-    elif kind == "csv":
-        frame.to_csv(path, index=False)
-    elif kind == "parquet":
-        pytest.importorskip("pyarrow")
-        frame.to_parquet(path)
-    elif kind == "dataset":
-        given = pytest.importorskip("datasets").Dataset.from_pandas(frame)
-    else:
-        given = frame
-    opened = fgsv.open_text(given, **COLUMNS, monte_carlo_only=True)
+    opened = fgsv.open_text(frame, **COLUMNS, monte_carlo_only=True)
     train = frame[frame["split"] == "train"]
     expected = language.ngram(train["body"].tolist(), {"all": frame.loc[frame["split"] == "test", "body"].tolist()})
     assert opened.game.fingerprint == expected.fingerprint
@@ -183,15 +163,13 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("cell", [["rain", "fell"], [{"role": "user", "content": "rain"}], {"content": "rain"}])
-@pytest.mark.parametrize("kind", ["jsonl", "frame"])
-def test_a_text_that_is_a_list_is_refused(tmp_path, cell, kind):
+def test_a_text_that_is_a_list_is_refused(tmp_path, cell):
     rows = [*corpus().to_dict("records"), {"body": cell, "publisher": "East", "author": "a", "split": "train"}]
-    given = pd.DataFrame(rows)
-    if kind == "jsonl":
-        given = tmp_path / "corpus.jsonl"
-        given.write_text("\n".join(json.dumps(row) for row in rows))
-    with pytest.raises(TableError, match=f"column 'body' has a {type(cell).__name__} in row 25: expected text"):
-        fgsv.open_text(given, **COLUMNS)
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    for given in (path, pd.DataFrame(rows)):
+        with pytest.raises(TableError, match=f"column 'body' has a {type(cell).__name__} in row 25: expected text"):
+            fgsv.open_text(given, **COLUMNS)
 
 
 def test_units_join_documents_and_domains_are_outputs():
@@ -220,14 +198,6 @@ def test_prompts_precede_test_texts():
     opened = fgsv.open_text(frame, **COLUMNS, prompt="question")
     test = frame.loc[frame["split"] == "test", "body"]
     assert opened.rows.tests == {"all": [("who slept?", text) for text in test]}
-
-
-def test_test_documents_chosen_by_their_text_stay_whoever_comes_or_goes():
-    frame = corpus(60)
-    chosen = set(fgsv.open_text(frame, text="body", group="publisher").rows.test_texts)
-    rest = frame[frame["publisher"] != "East"].sample(frac=1, random_state=1)
-    assert set(fgsv.open_text(rest, text="body", group="publisher").rows.test_texts) == chosen & set(rest["body"])
-    assert 0 < len(chosen) < 30
 
 
 def test_a_mask_of_documents_makes_the_game_of_their_players():
@@ -304,7 +274,7 @@ def test_tests_that_cannot_be_used_are_named():
     frame = corpus()
     with pytest.raises(TableError, match="there are no test documents"):
         fgsv.open_text(frame.assign(split="train"), **COLUMNS)
-    with pytest.raises(TableError, match="all documents are test documents"):
+    with pytest.raises(TableError, match="there are no training documents: all are test documents"):
         fgsv.open_text(frame.assign(split="test"), **COLUMNS)
     rare = frame.assign(domain=["rare", *frame["domain"][1:]])
     with pytest.raises(TableError, match="no test documents of domain 'rare'"):
@@ -320,13 +290,8 @@ def test_a_line_of_json_may_contain_any_character_that_ends_lines_elsewhere(tmp_
 
 
 def test_a_player_is_described_by_its_name_and_first_words():
-    documents = Documents(
-        np.array(["one\n two " + "x" * 100, "three"], dtype=object),
-        np.array(["row 1", "row 2"], dtype=object),
-        {"all": ["one"]},
-        players=Players(None, {"by": fgsv.Partition.of(["a", "b"])}),
-        test_groups={},
-    )
+    rows = pd.DataFrame({"text": ["one\n two " + "x" * 100, "three"], "by": ["a", "b"]})
+    documents = fgsv.open_text(rows, group="by", test=rows[:1])
     name, words = documents.describe_player(0)
     assert name == "row 1"
     assert words.startswith("one two xxx")
@@ -352,28 +317,6 @@ def test_the_score_without_a_fold_of_the_test_texts_is_that_of_the_others(per, o
         np.testing.assert_allclose(found[:, 1 + 3, number], rest, rtol=1e-12)
     assert cut.game.outputs == whole.game.outputs
     assert cut.twin.outputs == cut.game.outputs
-
-
-def test_the_noise_of_test_texts_is_that_of_a_ratio():
-    frame = corpus(96)
-    opened = fgsv.open_text(frame, **COLUMNS)
-    tests, players = opened.rows.test_texts, opened.rows.by_player()
-    scores = language.ngram(players, {str(number): [text] for number, text in enumerate(tests)})
-    gains = np.subtract(*scores(np.array([[True], [False]]) & np.ones(len(players), dtype=bool)))
-    spread = t_quantile(0.95, 9) * sem(gains)
-    assert 0.6 < value_data(opened, budget=16).test_noise / spread < 1.6  # from ten folds
-
-
-@pytest.mark.parametrize(("n_taught", "is_noise"), [(6, False), (1, True)])
-def test_a_total_within_the_noise_of_the_test_texts_is_unresolvable(n_taught, is_noise, tmp_path):
-    taught, known = "the cat sat on a mat", "rain fell over dark hills"
-    frame = pd.DataFrame({"body": [f"{taught} {word}" for word in WORDS.split()[:8]], "by": list("abababab")})
-    tests = pd.DataFrame({"body": [taught] * n_taught + [known] * (6 - n_taught)})
-    opened = fgsv.open_text(frame, text="body", group="by", test=tests, training={"base": [WORDS]})
-    made = value_data(opened, budget=300, payout=Terms("100.00"), ledger=tmp_path / "run.db")
-    assert (made.verdict.decision is Decision.UNRESOLVABLE) == is_noise
-    doubts = [] if made.unpaid is None else [objection.doubt for objection in made.unpaid.objections]
-    assert (Doubt.WITHIN_NOISE in doubts) == is_noise
 
 
 def test_few_texts_tell_no_noise():

@@ -17,6 +17,12 @@ def repeats():
     return choose
 
 
+@pytest.fixture(autouse=True)
+def no_charts(monkeypatch):
+    """Charts take their time, and are tested elsewhere."""
+    monkeypatch.setattr("fgsv.pipeline.folder.render", lambda *_, **__: "<p>a page</p>")
+
+
 @pytest.fixture
 def train(tmp_path):
     """Write a small table of four providers and return its path."""

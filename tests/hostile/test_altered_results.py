@@ -7,6 +7,7 @@ from base64 import b64encode
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fgsv
@@ -21,8 +22,6 @@ from fgsv.verification import verify_data
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Make a folder from a table, with folds of test rows, payout, audit and a second grouping; and its ledger."""
-    import pandas as pd
-
     folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(160, 3))
@@ -68,20 +67,8 @@ def last_bit(array):
     array[0, 0] = np.nextafter(array[0, 0], np.inf)
 
 
-def swap(items):
-    items[0], items[1] = items[1], items[0]
-
-
 def move_value(array):
     array[:2, 0] += np.array([0.01, -0.01])
-
-
-def shift_weights(document):
-    document["weights"][0] += 0.01
-
-
-def to_interrupted(document):
-    document["end"] = {"reason": "interrupted", "detail": "interrupted"}
 
 
 ALTERED = {
@@ -90,16 +77,16 @@ ALTERED = {
     "a player's value": lambda d: bits(d["estimate"], "values", scale_one),
     "two players' values, by as much": lambda d: bits(d["estimate"], "values", move_value),
     "a deviation": lambda d: bits(d["estimate"], "deviations", scale_one),
-    "names swapped": lambda d: swap(d["partition"]["names"]),
+    "names swapped": lambda d: d["partition"]["names"].reverse(),
     "a player moved": lambda d: bits(d["partition"], "owners", lambda a: a.__setitem__(0, 1 - a[0] % 2)),
     "the seed": lambda d: d["settings"].update(seed=d["settings"]["seed"] + 1),
     "the number of evaluations": lambda d: d.update(n_evaluations=d["n_evaluations"] + 32),
-    "weights of the outputs": shift_weights,
+    "weights of the outputs": lambda d: d["weights"].__setitem__(0, d["weights"][0] + 0.01),
     "GSV for FGSV": lambda d: d.update(grouped=True),
     "exact": lambda d: d["estimate"].update(exact=True),
     "efficient": lambda d: d["estimate"].update(efficient=False),
     "predictions or corrected": lambda d: d["estimate"].update(correction=0.25),
-    "the end": to_interrupted,
+    "the end": lambda d: d.update(end={"reason": "interrupted", "detail": "interrupted"}),
     "the reason of the end": lambda d: d["end"].update(reason="target"),
     "the last bit of a value": lambda d: bits(d["estimate"], "values", last_bit),
     "degrees of freedom": lambda d: d["estimate"].update(degrees_of_freedom=d["estimate"]["degrees_of_freedom"] + 50),
@@ -167,15 +154,11 @@ def test_an_altered_field_is_found(made, kind):
 PAYOUTS = {
     "a payment": lambda p: p["payments"][0].update(payout="999.00"),
     "two payments, by as much": lambda p: move_money(p["payments"], "0.01"),
-    "payments swapped": lambda p: swap_fields(p["payments"], "payout", "low", "high"),
-    "groups swapped": lambda p: swap_fields(p["payments"], "group"),
+    "groups swapped": lambda p: p["payments"][0].update(group="south") or p["payments"][1].update(group="north"),
     "a share": lambda p: p["payments"][0].update(share=p["payments"][0]["share"] + 1e-6),
     "an interval": lambda p: p["payments"][0].update(low=p["payments"][0]["payout"]),
-    "no interval": lambda p: p["payments"][0].update(low="NaN"),
     "the amount": lambda p: p.update(amount="2000.00"),
-    "the amount for the score": lambda p: p.update(amounts=["2000.00"]),
     "the policy": lambda p: p.update(clip=True),
-    "a cap": lambda p: p.update(cap="400.00"),
     "the unit": lambda p: p.update(unit="0.1"),
     "a note": lambda p: p["notes"].append("checked by nobody"),
     "a payment missing": lambda p: p["payments"].pop(),
@@ -185,11 +168,6 @@ PAYOUTS = {
 def move_money(payments, moved):
     for payment, sign in zip(payments[:2], (1, -1), strict=True):
         payment["payout"] = str(Decimal(payment["payout"]) + sign * Decimal(moved))
-
-
-def swap_fields(payments, *names):
-    for name in names:
-        payments[0][name], payments[1][name] = payments[1][name], payments[0][name]
 
 
 @pytest.mark.parametrize("kind", PAYOUTS)
@@ -207,9 +185,9 @@ def test_no_report_is_written_of_an_altered_payment(made, tmp_path, fgsv_command
     name, due = (document["info"]["payout"]["payments"][0][each] for each in ("group", "payout"))
     PAYOUTS["a payment"](document["info"]["payout"])
     (tmp_path / "valuation.json").write_text(json.dumps(document))
-    code, _, notes = fgsv_command("report", tmp_path / "valuation.json")
+    notes = fgsv_command.refused("report", tmp_path / "valuation.json")
     words = f"the payment to {name!r} is stated as 999.00, but the values and the terms of the payout give {due}"
-    assert (code, words in " ".join(notes.split())) == (2, True)
+    assert words in " ".join(notes.split())
     assert not (tmp_path / "report.html").exists()
 
 
@@ -253,6 +231,11 @@ def test_an_array_that_expands_beyond_its_shape_is_refused(made, kind):
     (made / "bomb.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match=r"the field 'estimate\.values' cannot be read"):
         Result.load(made / "bomb.json")
+
+
+def test_an_array_that_states_far_more_than_it_has_is_not_expanded():
+    with pytest.raises(ValueError, match="is compressed far more than arrays are"):
+        decode_array(encode_array(np.zeros(100)) | {"shape": [2**26]})
 
 
 def change_a_leaf(document, own):

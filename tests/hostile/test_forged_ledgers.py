@@ -72,7 +72,6 @@ FORGED = {
     "failures that are a list": ("batch", {"failures": "[1]"}, "cannot be read"),
     "a record of no game": ("batch", {"game": 7}, "game 7, which is not in the file"),
     "half a batch": ("batch", {"coalitions": b"\x02\0\0\0"}, "key does not match its coalitions"),
-    "another record's key": ("batch", {"key": bytes(16)}, "key does not match its coalitions"),
     "settings that are no JSON": ("run", {"settings": "{"}, "settings cannot be read as JSON"),
     "a run of no game": ("run", {"game": 9}, "game 9, which is not in the file"),
     "outputs that are no JSON": ("game", {"outputs": "("}, "outputs cannot be read as JSON"),
@@ -90,6 +89,8 @@ def test_a_record_that_makes_no_sense_is_refused_by_name(ledger, kind):
 
 FOREIGN = {
     "a view": "CREATE VIEW extra AS SELECT * FROM batch",
+    "a view in place of a table": "ALTER TABLE batch RENAME TO hidden; CREATE VIEW batch AS "
+    "WITH RECURSIVE slow(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM slow) SELECT * FROM hidden, slow",
     "a trigger": "CREATE TRIGGER more AFTER INSERT ON run BEGIN DELETE FROM batch; END",
     "a table": "CREATE TABLE extra (x)",
     "an index": "CREATE INDEX extra ON run (game)",
@@ -101,25 +102,13 @@ FOREIGN = {
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_a_file_with_more_than_the_tables_of_a_ledger_is_refused(ledger, kind):
     with sqlite3.connect(ledger) as db:
-        db.execute(FOREIGN[kind])
+        db.executescript(FOREIGN[kind])
     db.close()
     before = ledger.read_bytes()
     for read_only in (False, True):
         with pytest.raises(LedgerError, match="tables, views or triggers that no ledger has"):
             Ledger(ledger, read_only=read_only)
     assert ledger.read_bytes() == before
-
-
-def test_a_view_in_place_of_a_table_runs_nothing(ledger):
-    with sqlite3.connect(ledger) as db:
-        db.execute("ALTER TABLE batch RENAME TO hidden")
-        db.execute(
-            "CREATE VIEW batch AS WITH RECURSIVE slow(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM slow) "
-            "SELECT * FROM hidden, slow"
-        )
-    db.close()
-    with pytest.raises(LedgerError, match="tables, views or triggers"):
-        Ledger(ledger, read_only=True)
 
 
 def test_the_sample_that_is_evaluated_again_cannot_be_known_in_advance(ledger):

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.data.reading import TableError
 from fgsv.pipeline import value_data
 from fgsv.report import render
 from fgsv.utilities.language import ngram
@@ -44,44 +43,6 @@ def test_odd_documents_keep_their_words_in_every_step():
     assert "<img src=x" not in page
     assert "<b>one" not in page
     json.dumps(result.to_document())
-
-
-def test_cells_that_look_like_missing_values_are_words(tmp_path):
-    path = tmp_path / "odd.csv"
-    frame_of(["NA", "null", "None", "nan", "1e5", "007"]).to_csv(path, index=False)
-    assert fgsv.open_text(path, text="body", group="by", test=path).rows.texts.tolist() == [
-        "NA", "null", "None", "nan", "1e5", "007"
-    ]  # fmt: skip
-
-
-def test_half_a_character_is_named(tmp_path):
-    path = tmp_path / "half.jsonl"
-    path.write_text('{"body": "whole \\ud83d\\ude00", "by": "a"}\n{"body": "half \\ud83d", "by": "b"}\n')
-    with pytest.raises(TableError, match="row 2 has half a character"):
-        fgsv.open_text(path, text="body", group="by", test=path)
-
-
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_a_folder_in_another_encoding_is_named_and_can_be_read(tmp_path, encoding):
-    for provider, text in (("a", "naïve café crème"), ("b", "plain words")):
-        (tmp_path / "texts" / provider).mkdir(parents=True)
-        (tmp_path / "texts" / provider / "one.txt").write_text(text, encoding=encoding)
-    test = pd.DataFrame({"text": ["plain café"]})
-    with pytest.raises(TableError, match=f"one.txt is not utf-8 text.*encoding=.{encoding}"):
-        fgsv.open_text(tmp_path / "texts", test=test)
-    opened = fgsv.open_text(tmp_path / "texts", test=test, encoding=encoding)
-    assert opened.rows.texts.tolist() == ["naïve café crème", "plain words"]
-
-
-def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
-    (tmp_path / "secret").write_text("secret words")
-    for provider in "ab":
-        (tmp_path / "texts" / provider).mkdir(parents=True)
-        (tmp_path / "texts" / provider / "one.txt").write_text("some words")
-    (tmp_path / "texts" / "a" / "link.txt").symlink_to(tmp_path / "secret")
-    (tmp_path / "texts" / "a" / "back").symlink_to(tmp_path / "texts", target_is_directory=True)
-    opened = fgsv.open_text(tmp_path / "texts", test=pd.DataFrame({"text": ["words"]}))
-    assert opened.rows.texts.tolist() == ["some words", "some words"]
 
 
 def test_no_player_changes_the_values_of_the_others(repeats):

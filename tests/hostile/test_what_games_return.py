@@ -11,7 +11,6 @@ from sklearn.datasets import load_diabetes
 
 import fgsv
 from fgsv.cli import command_line
-from fgsv.cli.printing import results_only
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
 
@@ -209,13 +208,6 @@ def test_what_a_model_prints_is_no_part_of_the_json(tmp_path, capfd):
     out, err = capfd.readouterr()
     assert len(json.loads(out)["groupings"]["who"]) == 3
     assert {"imported", "fitting", "written", "by C"} <= set(err.split("\n"))
-
-
-def test_a_process_started_meanwhile_prints_to_stderr_too(capfd):
-    with results_only():
-        subprocess.run(["echo", "from a process"], check=True)
-    print("the result")
-    assert tuple(capfd.readouterr()) == ("the result\n", "from a process\n")
 
 
 def noisy(size):

@@ -202,31 +202,24 @@ def opened(path, owners=("north", "south", "east"), **options):
 
 
 @pytest.mark.parametrize(
-    ("now", "words"),
+    ("earlier", "now", "words"),
     [
-        ({"metric": "r2,neg_mean_squared_error"}, "this run has several outputs"),
-        ({"owners": ("Ada", "Bob", "Cai")}, "no provider of this run is in the earlier result"),
+        ({}, {"metric": "r2,neg_mean_squared_error"}, "this run has several outputs"),
+        ({}, {"owners": ("Ada", "Bob", "Cai")}, "no provider of this run is in the earlier result"),
+        ({"metric": "r2,neg_mean_squared_error"}, {}, "the earlier result has several outputs"),
+        ({"empty": 2.0}, {}, "the earlier result cannot be compared: shares need a positive"),
     ],
 )
 def test_a_run_that_cannot_be_compared_with_the_previous_period_is_refused_before_it(
-    table, tmp_path, monkeypatch, now, words
+    table, tmp_path, monkeypatch, earlier, now, words
 ):
-    before = value_data(opened(tmp_path / "t.csv"), budget=100)
+    before = value_data(opened(tmp_path / "t.csv", **earlier), budget=100, without=False)
     monkeypatch.setattr("fgsv.pipeline.pipeline.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
     changed = pd.read_csv(tmp_path / "t.csv")[::-1].assign(a=lambda frame: frame["a"] + 1)
     changed.to_csv(tmp_path / "u.csv", index=False)
     with pytest.raises(ValueError, match=words):
         value_data(opened(tmp_path / "u.csv", **now), budget=100, before=before, out=tmp_path / "o")
     assert not (tmp_path / "o").exists()
-
-
-def test_an_earlier_result_with_several_outputs_or_without_shares_is_refused_before_the_run(table, tmp_path):
-    now = opened(tmp_path / "t.csv")
-    several = value_data(opened(tmp_path / "t.csv", metric="r2,neg_mean_squared_error"), budget=100)
-    with pytest.raises(ValueError, match="the earlier result has several outputs"):
-        value_data(now, budget=100, before=several)
-    with pytest.raises(ValueError, match="the earlier result cannot be compared: shares need a positive"):
-        value_data(now, budget=100, before=value_data(opened(tmp_path / "t.csv", empty=2.0), budget=100))
 
 
 def test_a_run_without_shares_has_its_report_without_the_comparison(table, tmp_path):
@@ -244,12 +237,3 @@ def test_what_a_result_states_is_recorded_for_its_own_run(table, tmp_path):
         runs = [run for run, _ in ledger.statements()]
         assert len(set(runs)) == 2
         assert runs[0] == runs[-1] == ledger.runs()[0].id
-
-
-def test_a_document_is_made_only_for_a_folder_or_a_ledger(table, tmp_path, monkeypatch):
-    made, to_document = [], Result.to_document
-    monkeypatch.setattr(Result, "to_document", lambda result: made.append(result) or to_document(result))
-    value_data(table, budget=100)
-    assert made == []
-    value_data(table, budget=100, out=tmp_path / "o")
-    assert len(made) == 3  # unfinished, and one for each of the two groupings

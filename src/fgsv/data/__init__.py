@@ -1,1 +1,1 @@
-"""Tables: from a file to a data set to a game."""
+"""Data: tables and texts, from a file to a game."""

@@ -35,8 +35,6 @@ class Dataset(ABC):
     """What a row is called."""
     least_gain: ClassVar[float] = 0.0
     """With no more than this between U(0) and U(N), there is nothing to share."""
-    by_folder: bool = False
-    """Whether rows are in the order of the providers' folders, which does not say who had a row first."""
     game: Any
     rows: TrainingRows
     """Training rows, their units and groupings, and test rows."""

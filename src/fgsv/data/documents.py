@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fgsv.data.choice import Choice, marked
-from fgsv.data.folders import FILE, PROVIDER
+from fgsv.data.choice import Choice
+from fgsv.data.folders import FILE
 from fgsv.data.pieces import in_units
-from fgsv.data.players import Rows, TrainingRows, complete, labels_of, without_training_rows
+from fgsv.data.players import Rows, TrainingRows, complete, labels_of
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles
 from fgsv.types import Masks
@@ -40,8 +40,6 @@ class Documents(TrainingRows):
     """(rows,) what a report calls them: a file, or a row's number."""
     tests: dict[str, list[TestText]]
     """Domain -> its test texts, or pairs of prompt and answer."""
-    by_folder: bool = False
-    """Whether each provider has a folder: then documents are in the order of the providers' names."""
 
     def contents(self) -> list[bytes]:
         """Return the content of each training document."""
@@ -126,32 +124,21 @@ def prepare_texts(
         registered=None if rows.ranks is None else rows.ranks[~choice.is_test],
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),
-        by_folder=table.by_file == PROVIDER,
     )
     return in_units(made, roles.unit_size, roles.max_players, seed=roles.split_seed)
 
 
 def _choice(rows: Rows, text: str, output_by: str | None) -> Choice:
     """Return the test documents: marked in a column, or chosen by their content so that every domain has some."""
-    table = rows.table
-    test_by = rows.roles.test_by
     # where a column marks the test documents, the others need no domain
-    domains = None if output_by is None or test_by is not None else complete(table, output_by, "the domain")
+    chosen_by = output_by if rows.roles.test_by is None else None
+    domains = None if chosen_by is None else complete(rows.table, chosen_by, "the domain")
 
     def problem(is_test: Masks) -> str | None:
-        if not is_test.any() or is_test.all():
-            return "there are no test documents" if not is_test.any() else "all documents are test documents"
         lost = [] if domains is None else domains[~domains.isin(domains[is_test])].tolist()
-        if lost:
-            return f"there are no test documents of domain {lost[0]!r}"
-        return without_training_rows(rows.labels, is_test)
+        return f"there are no test documents of domain {lost[0]!r}" if lost else None
 
-    if test_by is None:
-        return rows.choose([text], problem, "documents")
-    choice = marked(table.column(test_by, "marks the test documents"), "documents")
-    if not choice.is_test.any() or choice.is_test.all():
-        raise TableError(f"{problem(choice.is_test)}. Choose others in the {option('test_by')} column")
-    return choice
+    return rows.choose([text], problem, "documents")
 
 
 def _with_words(table: TableFile, text: str, missing: str | None) -> TableFile:

@@ -42,22 +42,13 @@ def sentences(
     """
     counts = owners.sizes
     said = [[f"{counted(round(n), noun)} (average {counts.mean():,.4g})"] for n in counts]
-    for words, given in parts.items():
-        if given is None:
-            continue
-        flags = np.asarray(given, dtype=float)
-        for number, mean in enumerate(_means(flags, owners)):
-            if counts[number]:
-                said[number].append(f"{_rate(mean)} {words} ({_rate(flags.mean())})")
-    for words, numbers in (sizes or {}).items():
-        for number, mean in enumerate(_means(numbers, owners)):
-            if counts[number]:
-                said[number].append(f"{mean:,.0f} {words} ({numbers.mean():,.0f})")
+    rates = [(words, np.asarray(given, dtype=float), _rate) for words, given in parts.items() if given is not None]
+    means = [(words, numbers, "{:,.0f}".format) for words, numbers in (sizes or {}).items()]
+    for words, numbers, written in (*rates, *means):
+        sums = owners.sums(numbers)
+        for k in np.flatnonzero(counts):
+            said[k].append(f"{written(sums[k] / counts[k])} {words} ({written(numbers.mean())})")
     return {str(name): "; ".join(each) for name, each in zip(owners.names, said, strict=True)}
-
-
-def _means(numbers: Floats, owners: Partition) -> Floats:
-    return np.asarray(owners.sums(numbers) / np.maximum(owners.sizes, 1))
 
 
 def _rate(part: float) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 import pandas as pd
 
 from fgsv.data.joining import read_all
-from fgsv.data.players import Rows, without_training_rows
+from fgsv.data.players import Rows
 from fgsv.data.reading import listed_names
 from fgsv.data.roles import Roles
-from fgsv.types import Masks
 
 
 def hold_out(
@@ -50,12 +49,5 @@ def hold_out(
     columns = [str(name) for name in read_all(path, group=names, encoding=encoding).frame.columns]
     table = read_all(path, group=names, text=columns, encoding=encoding)
     roles = Roles(names, unit=unit, test_fraction=fraction, split_seed=split_seed, group_missing="")
-    rows = Rows.of(table, roles)
-
-    def problem(is_test: Masks) -> str | None:
-        if not is_test.any() or is_test.all():
-            return "no row is held out" if not is_test.any() else "every row is held out"
-        return without_training_rows(rows.labels, is_test)
-
-    choice = rows.choose([name for name in columns if name not in names], problem)
+    choice = Rows.of(table, roles).choose([name for name in columns if name not in names])
     return table.frame[~choice.is_test], table.frame[choice.is_test]

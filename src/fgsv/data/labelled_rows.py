@@ -11,14 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fgsv.data.carried_over import CarriedOver, check_features, find_rows, kept_rows, row_hashes
-from fgsv.data.choice import Choice, contents_with_target, marked
+from fgsv.data.choice import Choice, contents_with_target
 from fgsv.data.pieces import in_units
-from fgsv.data.players import MOST_CLASSES, Rows, TrainingRows, bands_of, shown, without_training_rows
+from fgsv.data.players import MOST_CLASSES, Rows, TrainingRows, bands_of, shown
 from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
 from fgsv.data.roles import Roles
 from fgsv.game import provider_digest
 from fgsv.ledger.kept_rows import PROVIDER
-from fgsv.types import Ints, Masks
+from fgsv.types import Ints
 from fgsv.words import option, some
 
 Task = Literal["classification", "regression"]
@@ -160,23 +160,17 @@ def _identity(content: Sequence[str], roles: Roles) -> list[str]:
 
 def _choice(rows: Rows, y: NDArray[Any], task: Task, content: Sequence[str], carried: CarriedOver | None) -> Choice:
     """Return the test rows of a table: marked in a column, those of an earlier run, or chosen by their content."""
-    table = rows.table
     roles = rows.roles
-    if roles.test_by is not None:
-        return marked(table.column(roles.test_by, "marks the test rows"))
-    if carried is not None and carried.test_rows is not None:
+    if roles.test_by is None and carried is not None and carried.test_rows is not None:
         names = _identity(content, roles)
-        order = find_rows(table.frame[names], carried.test_rows)
+        order = find_rows(rows.table.frame[names], carried.test_rows)
         note = f"the {len(order)} test rows of the run to start from"
         missing = int((order < 0).sum())
         kept = kept_rows(carried, names, missing) if missing else None
         note += ", which are kept beside its ledger" if missing else ""
         return Choice(np.isin(np.arange(len(y)), order), note, order=order, kept=kept)
 
-    def problem(is_test: Masks) -> str | None:
-        return _problem(y[~is_test], y[is_test], task) or without_training_rows(rows.labels, is_test)
-
-    return rows.choose(content, problem)
+    return rows.choose(content, lambda is_test: _unknown_classes(y[~is_test], y[is_test], task))
 
 
 def _slices(tested: TableFile, name: str) -> NDArray[Any]:
@@ -281,22 +275,17 @@ def _check_classes(target: pd.Series[Any]) -> None:
         )
 
 
-def _problem(y: NDArray[Any], test_y: NDArray[Any], task: Task) -> str | None:
-    """Say why these rows cannot be trained and tested on; None if they can."""
-    if len(test_y) == 0:
-        return "there are no test rows"
-    if len(y) == 0:
-        return "there are no training rows: all are test rows"
-    if task == "classification":
-        unknown = sorted(set(np.unique(test_y).tolist()) - set(np.unique(y).tolist()), key=str)
-        if unknown:
-            return f"the test rows have classes that no training row has: {some(unknown, 5)}"
-    return None
+def _unknown_classes(y: NDArray[Any], test_y: NDArray[Any], task: Task) -> str | None:
+    """Name the classes that only test rows have; None if there are none."""
+    if task == "regression":
+        return None
+    unknown = sorted(set(np.unique(test_y).tolist()) - set(np.unique(y).tolist()), key=str)
+    return f"the test rows have classes that no training row has: {some(unknown, 5)}" if unknown else None
 
 
 def _check_target(y: NDArray[Any], test_y: NDArray[Any], task: Task, name: str) -> None:
     """Check that something can be learned from the training rows and tested on the test rows."""
-    problem = _problem(y, test_y, task)
+    problem = _unknown_classes(y, test_y, task) if len(y) else "there are no training rows: all are test rows"
     if problem is not None:
         where = f"in the {option('test_by')} column or the {option('test')} file"
         raise TableError(f"{problem}. Choose other test rows, {where}")

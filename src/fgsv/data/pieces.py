@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -88,15 +89,8 @@ def size_for(max_players: int, n_rows: Ints) -> int:
     """
     if max_players < (least := int(np.count_nonzero(n_rows))):
         raise TableError(f"{option('max_players')} must be at least {least}, the number of providers with rows")
-    low = 1
-    high = int(n_rows.max())
-    while low < high:
-        middle = (low + high) // 2
-        if int((-(-n_rows // middle)).sum()) <= max_players:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    sizes = range(1, int(n_rows.max()) + 1)
+    return sizes[bisect_left(sizes, True, key=lambda size: (-(-n_rows // size)).sum() <= max_players)]
 
 
 def in_units(

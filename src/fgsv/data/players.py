@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fgsv.data.choice import Choice, chosen
+from fgsv.data.choice import Choice, chosen, marked
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles, SharedUnits
 from fgsv.partition import Partition
@@ -90,20 +90,33 @@ class Rows:
         ranks = None if roles.registered is None else ranks_of(table, roles.registered)
         return cls(table, roles, labels, units, ranks)
 
-    def choose(self, content: Sequence[str], problem: Callable[[Masks], str | None], what: str = "rows") -> Choice:
-        """Choose test rows by a hash of their content, or of their unit.
+    def choose(
+        self, content: Sequence[str], problem: Callable[[Masks], str | None] = lambda _: None, what: str = "rows"
+    ) -> Choice:
+        """Return the test rows: marked in a column, or chosen by a hash of their content or of their unit.
 
         Args:
             content: The columns that are hashed.
-            problem: (rows,) whether each row is a test row -> why these cannot be used, or None.
+            problem: (rows,) whether each row is a test row -> why those chosen cannot be used, or None.
             what: What rows are called.
 
         Raises:
-            TableError: The choice cannot be used; the error names a seed that gives another one.
+            TableError: The test rows cannot be used; of those chosen, the error names a seed that gives other ones.
 
         """
+        roles = self.roles
+        if roles.test_by is not None:
+            choice = marked(self.table.column(roles.test_by, f"marks the test {what}"), what)
+            if found := _without_either(choice.is_test, what):
+                where = f"in the {option('test_by')} column or the {option('test')} file"
+                raise TableError(f"{found}. Choose other test {what}, {where}")
+            return choice
+
+        def first_problem(is_test: Masks) -> str | None:
+            return _without_either(is_test, what) or problem(is_test) or _without_training_rows(self.labels, is_test)
+
         frame = self.table.frame[list(content)]
-        return chosen(frame, self.units, self.roles.test_fraction, self.roles.split_seed, problem, what)
+        return chosen(frame, self.units, roles.test_fraction, roles.split_seed, first_problem, what)
 
     def players(self, is_test: Masks) -> Players:
         """Return the players of all rows but the test rows; a group all of whose rows are test rows has none."""
@@ -272,7 +285,14 @@ def partition_of(
     return Partition(names, rows / rows.sum(axis=1, keepdims=True))
 
 
-def without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) -> str | None:
+def _without_either(is_test: Masks, what: str) -> str | None:
+    """Say that there are no test rows, or none but these; None if there are both."""
+    if not is_test.any():
+        return f"there are no test {what}"
+    return f"there are no training {what}: all are test {what}" if is_test.all() else None
+
+
+def _without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) -> str | None:
     """Name the providers all of whose rows are test rows; None if there are none."""
     for name, each in labels.items():
         trained = set(each[~is_test].tolist())

@@ -199,7 +199,7 @@ def open_text(
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
     )
     warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.players.partition.names))
-    made = Texts(game=game, rows=rows, source=source, build=build, by_folder=rows.by_folder)
+    made = Texts(game=game, rows=rows, source=source, build=build)
     return replace(made, warnings=(*warnings, *made.equal_rows[1]))
 
 

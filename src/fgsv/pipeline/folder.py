@@ -27,7 +27,9 @@ from fgsv.words import option
 PACKAGES_OF_REPORT = ("vl_convert", "jinja2")
 SCHEMA = 1
 """Of a payout in a file of its own."""
-RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
+RESULT = "valuation.json"
+TABLE = "valuation.csv"
+PAGE = "report.html"
 OURS = (TABLE, PAGE, "valuation-*.csv", "valuation-*.json", "publisher-*.csv", "telemetry.jsonl")
 """Files beside valuation.json that a later run removes."""
 LONGEST_NAME = 100
@@ -240,7 +242,8 @@ def file_names(columns: Iterable[str], prefix: str = "valuation-") -> dict[str, 
     for column in columns:
         plain = unicodedata.normalize("NFC", "".join(c if c.isalnum() or c in "-_" else "_" for c in column))
         stem = prefix + plain.encode()[:LONGEST_NAME].decode(errors="ignore")
-        name, number = stem, 1
+        name = stem
+        number = 1
         while unicodedata.normalize("NFC", name.casefold()) in taken:
             number += 1
             name = f"{stem}-{number}"

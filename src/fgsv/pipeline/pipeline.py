@@ -337,7 +337,9 @@ class _Steps:
         self, plan: AuditPlan, result: Result, *, payout: Terms | None, seed: int, shows_players: bool
     ) -> Result:
         """Audit the valuation in the time that is left."""
-        left, most, meter = self.left, plan.most(result.valuation), self.evaluator.meter
+        left = self.left
+        most = plan.most(result.valuation)
+        meter = self.evaluator.meter
         evaluating = meter.seconds / self.evaluator.n_workers
         learning = max(0.0, self.spent - evaluating)  # again in each valuation of a remedy
         expected = most * evaluating / max(1, meter.evaluated) + n_remedies(plan.copies) * learning
