@@ -290,13 +290,15 @@ def _result(
 
 def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, list[str]]:
     """Return the valuation with its error of training seeds, or with a warning that says why it lacks it."""
-    why = "the run was interrupted first" if evaluator.game.retrain is not None else ""
+    if evaluator.game.retrain is None:
+        return raw, []
+    why = "the run was interrupted first"
     if raw.end.reason is not Reason.INTERRUPTED:
         try:
             return with_seed_noise(raw, evaluator, SHAPLEY), []
         except GameError as error:
             why = str(error)
-    return raw, [f"the error of training seeds is missing: {why}"] if why else []
+    return raw, [f"the error of training seeds is missing: {why}"]
 
 
 @dataclass(frozen=True)

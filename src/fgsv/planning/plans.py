@@ -277,7 +277,8 @@ class Limits:
             whole_number("budget", self.budget)
         if self.max_seconds is not None:
             positive_number("max_seconds", self.max_seconds)
-        check_precision(self.precision)
+        if self.precision is not None:
+            check_precision(self.precision)
 
     def beside_audit(self) -> Limits:
         """Return the limits of a run that shares its time with an audit."""

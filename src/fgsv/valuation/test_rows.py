@@ -11,7 +11,7 @@ from scipy.special import chdtri
 
 from fgsv.partition import Partition
 from fgsv.types import Floats
-from fgsv.valuation.magnitude import unit_of
+from fgsv.valuation.estimate import unit_of
 
 MOST_BUNDLES = 32
 """Rows that the Monte Carlo error of the folds is kept in."""

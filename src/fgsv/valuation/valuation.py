@@ -98,7 +98,9 @@ class Valuation:
             The valuation, whose error of the test rows is known if the game has folds.
 
         """
-        estimate, ends, test_rows = _without_folds(estimate, ends, game)
+        test_rows = None
+        if game.n_folds:
+            estimate, ends, test_rows = _without_folds(estimate, ends, game)
         outputs = game.outputs
         if outputs is None and ends.shape[1] > 1:
             outputs = tuple(map(str, range(ends.shape[1])))
@@ -502,10 +504,8 @@ def some_outputs(valuation: Valuation, places: slice | list[int]) -> Valuation:
     )
 
 
-def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estimate, Floats, TestRows | None]:
-    """Return estimate and ends of the stated outputs, and the error of the test rows if the game has folds."""
-    if not game.n_folds:
-        return estimate, ends, None
+def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estimate, Floats, TestRows]:
+    """Return estimate and ends of the stated outputs, and the error of the test rows."""
     stated = slice(ends.shape[1] - game.n_folds)
     folds = slice(stated.stop, None)
     of_folds = game.differences(ends)[:, folds]
