@@ -60,8 +60,6 @@ class KnownBefore:
 
     def find(self, coalitions: Coalitions) -> Ints:
         """Return (m,): the row of each coalition among what is known, -1 if it is not."""
-        if not len(self.known):
-            return np.full(len(coalitions), -1)
         step = max(1, AT_ONCE // coalitions.n_players)
         found = [self.known.find(coalitions[i : i + step]) for i in range(0, len(coalitions), step)]
         return np.concatenate(found)

@@ -23,7 +23,7 @@ from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
-from fgsv.ledger.kept_rows import keep
+from fgsv.ledger.kept_rows import keep_rows
 from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST
@@ -150,7 +150,7 @@ def value_data(
     with folder_of_run(folder, force=force, run=run), evaluator:
         stated = without_folds(weighted(evaluator, data.weights))
         if ledger is not None and drawn is not None:
-            keep(drawn, ledger)  # for the next month, when their providers may have left
+            keep_rows(drawn, ledger)  # for the next month, when their providers may have left
         cost = first_cost(evaluator, limits, cheaper)  # this evaluates U(0) and U(N)
         if evaluator.found is not None:
             cost = replace(cost, start=start_in_words(evaluator.found, data.partition, evaluator.game))

@@ -12,8 +12,7 @@ import pandas as pd
 
 from fgsv.partition import Partition, by_text
 from fgsv.types import Floats
-from fgsv.valuation.intervals import is_clear, t_quantile
-from fgsv.valuation.seed_noise import joint_half_width
+from fgsv.valuation.intervals import is_clear, joint_half_width, t_quantile
 from fgsv.valuation.valuation import Valuation, check_valuation
 from fgsv.words import some
 

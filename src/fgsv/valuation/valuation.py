@@ -19,8 +19,8 @@ from fgsv.types import Floats
 from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
-from fgsv.valuation.intervals import bounds, t_quantile
-from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
+from fgsv.valuation.intervals import bounds, joint_half_width, t_quantile
+from fgsv.valuation.seed_noise import SeedNoise
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.test_rows import TestRows
 from fgsv.words import counted, some

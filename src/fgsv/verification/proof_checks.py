@@ -36,7 +36,7 @@ from fgsv.valuation import Reason, RunSettings, Valuation, file
 from fgsv.valuation.differences import ROUNDING, Difference
 from fgsv.verification.checking import open_again
 from fgsv.verification.forging import moves_in_words, odds_in_words
-from fgsv.verification.proofs import Proof, picks, sealed_of
+from fgsv.verification.proofs import Proof, picked_numbers, sealed_of
 from fgsv.verification.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
 from fgsv.verification.verify import compare_with_record, differences
 
@@ -201,7 +201,7 @@ def _against_tree(proof: Proof, sealed: Sealed) -> Iterator[Difference]:
     if len(numbers) < 2 or sealed.n_records < 2:
         yield Difference("records", f"{len(numbers)} of {sealed.n_records}", "U(0) and U(N) at least")
         return
-    expected = picks(sealed.root, proof.random, len(numbers) - 2, sealed.n_records)
+    expected = picked_numbers(sealed.root, proof.random, len(numbers) - 2, sealed.n_records)
     if numbers != expected:
         yield Difference("picked records", numbers[:5], expected[:5])
     for each in proof.records:
