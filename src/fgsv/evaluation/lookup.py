@@ -149,7 +149,8 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 def _compare(workers: Workers, coalitions: Coalitions, recorded: Floats, place: str, changed: str) -> None:
     """Evaluate coalitions again; raise an error that names the first whose value moved, and what changed."""
     answer = workers.evaluate(PackedBatch(coalitions))
-    row, found = 0, "no such value"
+    row = 0
+    found = "no such value"
     if not answer.failures and answer.values.shape == recorded.shape:
         far = (abs(answer.values - recorded) > TOLERANCE * abs(recorded).max()).any(axis=1)
         if not far.any():

@@ -125,7 +125,7 @@ class Recorded:
             return draws
         ledger = self.recorder.ledger
         before = [each[round_number] for each in self.recorder.laws(settings) if round_number in each]
-        law, draws = drawn_by(before, draws, settings.seed, round_number, may_differ=ledger is not None)
+        law, draws = _followed(before, draws, settings.seed, round_number, may_differ=ledger is not None)
         if ledger is not None and self.number is not None:
             ledger.add_law(self.number, round_number, law)
         return draws
@@ -153,16 +153,16 @@ def laws_of_draws(
 
     Runs of all games are looked through, or those of one: a ledger may have thousands.
     """
-    runs = [run for run in ledger.runs(game) if _drawn_by(run.settings) == _drawn_by(settings)]
+    runs = [run for run in ledger.runs(game) if _law_depends_on(run.settings) == _law_depends_on(settings)]
     runs.sort(key=lambda run: run.settings.get("version") != settings.get("version"))
     return [ledger.laws(run.id) for run in runs]
 
 
-def _drawn_by(settings: Mapping[str, Any]) -> list[Any]:
+def _law_depends_on(settings: Mapping[str, Any]) -> list[Any]:
     return ["proxy" in settings.get("needs", ()), *(settings.get(name) for name in _DRAWN_BY)]
 
 
-def drawn_by(
+def _followed(
     laws: Sequence[Mapping[str, Any]], draws: Draws, seed: int, round_number: int, *, may_differ: bool
 ) -> tuple[Mapping[str, Any], Draws]:
     """Return the law of a round, and its draws.

@@ -105,7 +105,8 @@ def _chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     for batch in batches:
         if chunk and (batch.run != chunk[-1].run or count > AT_ONCE):
             yield chunk
-            chunk, count = [], 0
+            chunk = []
+            count = 0
         chunk.append(batch)
         count += n_rows(batch.coalitions)
     if chunk:

@@ -143,7 +143,8 @@ def value_data(
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(data, audit_budget, parts) if audit else None
-    watcher = watcher or Watcher()
+    watcher = Watcher() if watcher is None else watcher
+    check_type(watcher, Watcher, "a watcher", "derive it from fgsv.planning.Watcher")
     evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
     run = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
     # all that can be refused without an evaluation was refused: now the folder, the ledger and the workers open

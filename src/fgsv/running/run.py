@@ -194,15 +194,15 @@ def _rounds(
     settings = settings_of(access, task, chosen, seed=seed, confidence=confidence, stop=own, cost=cost, **limits)
     purpose = Purpose.ENUMERATION if isinstance(chosen, Enumeration) else Purpose.DRAWS
     rules = rules_of(settings, own)
-    shown = is_shown(False if progress is None and (every or is_open(game)) else progress)
-    bar = Bar(rules, settings, evaluator) if shown else None
+    bar: Bar | nullcontext[None] = nullcontext()
+    if is_shown(False if progress is None and (every or is_open(game)) else progress):
+        bar = Bar(rules, settings, evaluator)
+        rules = (*rules, bar)
     with (  # all is checked: now the ledger and the workers open
         opened,
         evaluator.recorded(settings, purpose, access.recorded_groups(partition)) as record,
-        bar or nullcontext(),
+        bar,
     ):
-        if bar is not None:
-            rules = (*rules, bar)
         started = time.monotonic()
         evaluator.submit_ends()  # the first two evaluations; a method that waits for them gets them from the problem
         estimator = Steady(chosen, problem_of(access, task, settings))

@@ -136,7 +136,8 @@ class Repeats:
         self._means = np.full(SLOTS, np.nan)
         self._range = np.sort(ends.mean(axis=1))
         self._n_repeated = self._n_different = 0
-        self._largest, self._first = 0.0, ""
+        self._largest = 0.0
+        self._first = ""
 
     def add(self, coalitions: Coalitions, values: Floats) -> None:
         """Compare the (m, q) values of a round with each other and with earlier ones, by their means."""

@@ -61,7 +61,8 @@ class SeedNoise:
     def deviations(self, partition: Partition, shares: Floats) -> Floats:
         """Return (R, K, q) deviations of the shares, in units of the utility; variances are sums of squares."""
         sizes, squares = _sizes(partition)
-        n_groups, roots = partition.n_groups, np.sqrt(squares)
+        n_groups = partition.n_groups
+        roots = np.sqrt(squares)
         if n_groups <= MOST_ROWS:
             signs = np.eye(n_groups)
         else:

@@ -333,7 +333,8 @@ class Valuation:
     @property
     def about_shares(self) -> str | None:
         """A warning if the values do not sum to U(N) - U(0), and so the shares do not sum to one; None if they do."""
-        sums, totals = np.atleast_1d(self.values.sum(axis=0)), np.atleast_1d(self.total)
+        sums = np.atleast_1d(self.values.sum(axis=0))
+        totals = np.atleast_1d(self.total)
         if self.efficient or not np.all(totals > 0) or np.allclose(sums, totals, rtol=1e-9, atol=0):
             return None
         named = "shapley" if self.settings is None else self.settings.semivalue
@@ -425,11 +426,14 @@ class Valuation:
             k = positions[name]
         except (KeyError, TypeError):
             raise KeyError(f"there is no group {name!r}: the groups are {some(map(repr, self.names))}") from None
-        value, share, share_interval = self.values[k], None, None
+        value = self.values[k]
+        share = None
+        share_interval = None
         if share_half_widths is not None:
             share = value / self.total
             share_interval = bounds(share, share_half_widths[k])
-        size, interval = float(self.partition.sizes[k]), bounds(value, half_widths[k])
+        size = float(self.partition.sizes[k])
+        interval = bounds(value, half_widths[k])
         return GroupValue(name, size, value, self.stderr[k], interval, share, share_interval)
 
     @cached_property
