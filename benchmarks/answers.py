@@ -1,17 +1,18 @@
 """Errors of the shares of one answer with few evaluations, beside what other tools do with as many.
 
 Coverage games: facts stand in sentences, each mention is worth less than the one before, and a few facts hold most of
-the worth. Players are eight documents, or 10 to 60 sentences of them. `--attacks` prints what publishers can try, and
-`--gpu` measures answers a second. `--pooled` and `--months` are about answers that are added up.
+the worth. Players are eight documents, or 10 to 60 sentences of them. Beside them are answers of the small model of
+`python -m experiments answers`, which is trained first, with exact values by all coalitions. `--attacks` prints what
+publishers can try, `--gpu` measures answers a second. `--pooled` and `--months` are about answers that are added up.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import joblib
 import numpy as np
@@ -26,6 +27,24 @@ SIZES = (8, 10, 20, 40, 60)
 FACTS = 12
 KEPT = 0.3
 """A fact's worth that is left after each mention."""
+
+
+class Game(Protocol):
+    """A game whose exact values are known: U of nobody is zero, and of all players one."""
+
+    @property
+    def owner(self) -> Ints:
+        """(n,) the publisher of each player."""
+
+    @property
+    def n_players(self) -> int:
+        """How many players there are."""
+
+    def __call__(self, masks: Masks) -> Floats:
+        """Return (m,)."""
+
+    def shapley(self) -> Floats:
+        """Return (n,) the exact values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +93,7 @@ def coverage(n: int, seed: int) -> Coverage:
     return Coverage(mentions, worth / whole, owner)
 
 
-Rule = Callable[[Coverage, int, int], Floats]
+Rule = Callable[[Game, int, int], Floats]
 """From a game, a budget and a seed to shares; U(N) - U(0) is one."""
 
 
@@ -84,17 +103,17 @@ def rescaled(values: Floats) -> Floats:
     return values / total if total > 1e-9 else np.full(len(values), 1 / len(values))
 
 
-def alone(game: Coverage, budget: int, seed: int) -> Floats:
+def alone(game: Game, budget: int, seed: int) -> Floats:
     """Return what each is worth alone, rescaled to the whole: n evaluations and the ends, whatever the budget."""
     return rescaled(game(np.eye(game.n_players, dtype=bool)))
 
 
-def left_out(game: Coverage, budget: int, seed: int) -> Floats:
+def left_out(game: Game, budget: int, seed: int) -> Floats:
     """Return what is lost without each player, rescaled to the whole."""
     return rescaled(1 - game(~np.eye(game.n_players, dtype=bool)))
 
 
-def contextcite(game: Coverage, budget: int, seed: int) -> Floats:
+def contextcite(game: Game, budget: int, seed: int) -> Floats:
     """Fit ContextCite's regression: a lasso on random halves of the sources, its columns standardised.
 
     Its utilities are logits per token of the answer; here the whole is worth one a token. Rescaled to the whole.
@@ -104,12 +123,12 @@ def contextcite(game: Coverage, budget: int, seed: int) -> Floats:
     from sklearn.preprocessing import StandardScaler
 
     masks = np.random.default_rng(seed).random((budget - 2, game.n_players)) < 0.5
-    fitted = make_pipeline(StandardScaler(), Lasso(alpha=0.01, random_state=0)).fit(masks.astype(float), game(masks))
+    fitted = make_pipeline(StandardScaler(), Lasso(alpha=0.01, random_state=0, max_iter=20_000)).fit(masks.astype(float), game(masks))
     scale = fitted[0].scale_
     return rescaled(fitted[1].coef_ / scale)
 
 
-def of_method(method: str, game: Coverage, budget: int, seed: int) -> Floats:
+def of_method(method: str, game: Game, budget: int, seed: int) -> Floats:
     """Return the values of a method of fgsv, as for an answer, or with one round of all evaluations."""
     asked: dict[str, Any] = {"singles_first": gains_by_singles(game.n_players, budget)}
     options = asked if method == "gp" else {"round_size": budget - 2}
@@ -128,34 +147,43 @@ RULES: dict[str, Rule] = {
 }
 
 
-def errors(rule: str, n: int, seed: int, budget: int) -> tuple[float, float]:
-    """Return the mean absolute errors of players' and of publishers' shares."""
-    game = coverage(n, seed)
-    truth = game.shapley()
-    try:
-        found = RULES[rule](game, budget, seed)
-    except ValueError:  # too small a budget for it
-        return np.nan, np.nan
-    gaps = found - truth
-    return float(np.abs(gaps).mean()), float(np.abs(np.bincount(game.owner, weights=gaps)).mean())
+def errors(rule: str, games: Sequence[Game], budget: int) -> Floats:
+    """Return (2,) the mean absolute errors of players' and of publishers' shares."""
+    found = np.full((len(games), 2), np.nan)
+    for seed, game in enumerate(games):
+        try:
+            gaps = RULES[rule](game, budget, seed) - game.shapley()
+        except ValueError:  # too small a budget for it
+            break
+        found[seed] = np.abs(gaps).mean(), np.abs(np.bincount(game.owner, weights=gaps)).mean()
+    return np.asarray(found.mean(axis=0))
 
 
-def table(sizes: tuple[int, ...], games: int, jobs: int, rules: tuple[str, ...] = tuple(RULES)) -> pd.DataFrame:
-    """Return the mean errors over games: a row for each number of players, budget and rule."""
-    cells = [(n, budget, rule) for n in sizes for budget in BUDGETS for rule in rules if budget < 2**n]
+def table(kinds: dict[str, Sequence[Game]], budgets: Sequence[int], jobs: int) -> pd.DataFrame:
+    """Return the mean errors over games: a row for each kind of games, budget and rule."""
+    cells = [
+        (kind, games[0].n_players, budget, rule)
+        for kind, games in kinds.items()
+        for budget in budgets
+        for rule in RULES
+        if budget < 2 ** games[0].n_players
+    ]
     found = joblib.Parallel(jobs)(
-        joblib.delayed(errors)(rule, n, seed, budget) for n, budget, rule in cells for seed in range(games)
+        joblib.delayed(errors)(rule, kinds[kind], budget) for kind, _, budget, rule in cells
     )
-    means = np.array(found).reshape(len(cells), games, 2).mean(axis=1)
-    frame = pd.DataFrame(cells, columns=["players", "evaluations", "rule"])
-    return frame.assign(of_players=means[:, 0], of_publishers=means[:, 1])
+    frame = pd.DataFrame(cells, columns=["games", "players", "evaluations", "rule"])
+    return frame.assign(of_players=np.array(found)[:, 0], of_publishers=np.array(found)[:, 1])
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks answers", description=__doc__)
-    parser.add_argument("--players", type=int, nargs="+", default=list(SIZES), help="numbers of players")
-    parser.add_argument("--games", type=int, default=40, help="games of each number of players")
+    parser.add_argument(
+        "--players", type=int, nargs="*", default=list(SIZES), help="numbers of players of coverage games"
+    )
+    parser.add_argument("--games", type=int, default=40, help="games of each kind")
+    parser.add_argument("--evaluations", type=int, nargs="+", default=list(BUDGETS))
+    parser.add_argument("--no-model", action="store_true", help="without answers of the small model")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--attacks", action="store_true", help="what publishers can try, instead")
     parser.add_argument("--gpu", action="store_true", help="time answers a second on a GPU instead")
@@ -180,9 +208,18 @@ def main() -> None:
 
         print(measured(read.small, read.answers).round(4).to_string(index=False))
         return
-    frame = table(tuple(read.players), read.games, read.jobs)
+    kinds: dict[str, Sequence[Game]] = {}
+    for n in read.players:
+        name = "8 documents" if n == 8 else f"{n} sentences"
+        kinds[name] = [coverage(n, seed) for seed in range(read.games)]
+    if not read.no_model:
+        from benchmarks.answers_model import answers_of_model
+
+        kinds |= answers_of_model(read.games)
+    frame = table(kinds, read.evaluations, read.jobs)
     for what in ("of_players", "of_publishers"):
-        shown = frame.pivot(index=["players", "evaluations"], columns="rule", values=what)[list(RULES)]
-        print(f"\nmean absolute error of shares {what.replace('_', ' ')}, in points")
+        shown = frame.pivot(index=["games", "players", "evaluations"], columns="rule", values=what)
+        shown = shown.loc[list(kinds), list(RULES)]
         ratio = shown["fgsv"] / shown.drop(columns="fgsv").min(axis=1)
+        print(f"\nmean absolute error of shares {what.replace('_', ' ')}, in points")
         print((100 * shown).round(2).assign(**{"fgsv / best": ratio.round(2)}).to_string())

@@ -165,7 +165,14 @@ def trained(library: dict[str, list[str]], sizes: Sizes, seed: int) -> HF:
     return HF(model, tokenizer, device="cpu")
 
 
-def questions(library: dict[str, list[str]], count: int, most: int, seed: int) -> Iterator[tuple[Answer, set[str]]]:
+def questions(
+    library: dict[str, list[str]],
+    count: int,
+    most: int,
+    seed: int,
+    publishers: int = PUBLISHERS,
+    statements: int = STATEMENTS,
+) -> Iterator[tuple[Answer, set[str]]]:
     """Yield answers that need so many sources, and the publishers that are needed; the others state other facts."""
     rng = np.random.default_rng([seed, count])
     places = defaultdict(set)
@@ -176,12 +183,12 @@ def questions(library: dict[str, list[str]], count: int, most: int, seed: int) -
     for k in rng.permutation(len(asked))[:most]:
         name = asked[k]
         others = [module for module in library if module not in places[name]]
-        chosen = [*sorted(places[name]), *(others[j] for j in rng.permutation(len(others)))][:PUBLISHERS]
+        chosen = [*sorted(places[name]), *(others[j] for j in rng.permutation(len(others)))][:publishers]
         passages = []
-        for j in rng.permutation(PUBLISHERS):
+        for j in rng.permutation(publishers):
             module = chosen[j]
             own = [each for each in library[module] if each != name]
-            stated = [own[i] for i in rng.permutation(len(own))[: STATEMENTS - (module in places[name])]]
+            stated = [own[i] for i in rng.permutation(len(own))[: statements - (module in places[name])]]
             stated += [name] * (module in places[name])
             passages.append(Passage(" \n\n".join(told(each, module) for each in stated), module))
         yield Answer(f"where is {name}?", told(name, *places[name]), passages), places[name]

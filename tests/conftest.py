@@ -1,6 +1,7 @@
 """Shared by all tests: under CI a skipped test is a failure, unless it needs a GPU."""
 
 import gc
+import json
 import os
 import sys
 
@@ -93,17 +94,39 @@ def random_game():
     return make
 
 
-@pytest.fixture
-def fgsv_command(capsys):
-    """Run a command and return its exit code, output and errors."""
+class Command:
+    """Runs a command in this process: returns its exit code, output and errors, or expects how it ends."""
 
-    def run(*arguments):
+    def __init__(self, capsys):
+        self._capsys = capsys
+
+    def __call__(self, *arguments):
         try:
             main([str(argument) for argument in arguments])
             code = 0
         except SystemExit as end:
             code = end.code or 0
-        captured = capsys.readouterr()
+        captured = self._capsys.readouterr()
         return code, captured.out, captured.err
 
-    return run
+    def done(self, *arguments):
+        """Return the output and the errors of a command that succeeds."""
+        code, text, notes = self(*arguments)
+        assert code == 0, notes
+        return text, notes
+
+    def json(self, *arguments):
+        """Return what a command prints with --json."""
+        return json.loads(self.done(*arguments, "--json")[0])
+
+    def refused(self, *arguments):
+        """Return the errors of a command that is refused."""
+        code, text, notes = self(*arguments)
+        assert code == 2, notes
+        assert "Traceback" not in notes + text
+        return notes
+
+
+@pytest.fixture
+def fgsv_command(capsys):
+    return Command(capsys)

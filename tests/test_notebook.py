@@ -16,6 +16,7 @@ import pytest
 import fgsv
 from fgsv import planning
 from fgsv.audit import Audit
+from fgsv.audit.auditing import SPLITS
 from fgsv.evaluation.evaluator import Evaluator
 from fgsv.evaluation.workers import Workers
 from fgsv.results import Result, compare_results
@@ -34,7 +35,8 @@ def result():
 def test_tables_escape_names(result):
     gsv = pd.DataFrame({"group": [HOSTILE], "share": [0.5], "gsv_share": [0.5], "gsv_half_width": [0.0]})
     section = Section(HOSTILE, (HOSTILE,), ("group",), ((HOSTILE,),))
-    audit = Audit(gsv, pd.DataFrame({"group": [HOSTILE]}), (HOSTILE,), tables=(section,))
+    attack = {"group": HOSTILE, "way": HOSTILE, "parts": 2, "gain": 0.1, "gain_low": 0.0, "gain_high": 0.2}
+    audit = Audit(gsv, pd.DataFrame([attack]), (HOSTILE,), tables=(section,))
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
     made = Result(result, own_warnings=(HOSTILE,)).paid_by(fgsv.payout.Terms(100))
     compared = compare_results(made, made)
@@ -66,21 +68,20 @@ def test_a_result_says_what_was_paid_and_what_went_wrong(result):
         assert "refused: 100.00 EUR was not split: " in text
 
 
-def test_audits_and_settlements_print_as_tables(result):
+def test_audits_and_settlements_print_as_tables():
     game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 4)
     audited = fgsv.audit.audit(game, fgsv.exact(game, ["a", "a", "b", "b"]), parts=[2])
     audited = replace(audited, warnings=("look",), tables=(Section("Copies", ("None.",), ("group",), (("a",),)),))
-    first, second, third = str(audited).split("\n\n")
-    assert first.splitlines()[0].split() == ["group", "share", "gsv_share", "gsv_half_width"]
-    assert first.splitlines()[-1] == audited.spent_in_words
-    assert second.splitlines()[1].split()[:3] == ["a", "evenly", "2"]
-    assert second.splitlines()[-1] == "warning: look"
-    assert third.split() == ["Copies", "None.", "group", "a"]
+    lines = str(audited).splitlines()
+    assert audited.spent_in_words in lines
+    assert any(line.split()[:2] == ["a", "evenly,"] for line in lines)
+    assert lines[-5:] == ["None.", "Copies", "group", "    a", "warning: look"]
     alone = fgsv.exact(fgsv.games.Airport([1, 2]), ["a", "b"])
-    assert len(str(fgsv.audit.audit(fgsv.games.Airport([1, 2]), alone)).splitlines()) == 4  # nobody can split
+    assert SPLITS not in str(fgsv.audit.audit(fgsv.games.Airport([1, 2]), alone))  # nobody can split
+    assert SPLITS in lines
     settled = fgsv.payout.settle(fgsv.payout.split(alone, 100), fgsv.payout.split(alone, 120))
-    assert str(settled).splitlines()[-2:] == ["    b 75.00 90.00      15.00", "corrections of 20.00 EUR in total"]
-    assert "corrections of 20.00 EUR" in settled._repr_html_()
+    lines = str(settled).splitlines()
+    assert (lines[0], lines[-1]) == ("Corrections of 20.00 EUR in total.", "    b 75.00 90.00      15.00")
 
 
 def test_a_valuation_is_a_document(result):

@@ -108,6 +108,24 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1g}%" if rounds_to_zero else f"{fraction:.2%}"
 
 
+def in_percent(share: float | None) -> str:
+    """Return a share in percent; empty if it is unknown.
+
+    >>> in_percent(0.12345), in_percent(-1e-9), in_percent(float("nan"))
+    ('12.35%', '0.00%', '')
+    """
+    return "" if share is None or math.isnan(share) else f"{share:z.2%}"
+
+
+def sentence(fact: str) -> str:
+    """Return words as a sentence.
+
+    >>> sentence("nobody changes rank")
+    'Nobody changes rank.'
+    """
+    return f"{fact[0].upper()}{fact[1:]}."
+
+
 def level(confidence: float) -> str:
     """Return a level of confidence in percent, with all its digits.
 

@@ -93,7 +93,7 @@ def test_bad_lines_are_named_or_left_out(tmp_path, line, error):
     with pytest.raises(AnswerError, match="1 of 3 answers") as raised:
         read_answers(path)
     assert error in str(raised.value)
-    read = read_answers(path, on_error="drop")
+    read = read_answers(path, drop=True)
     assert len(read.answers) == 2
     assert [each.startswith(error) for each in read.left_out] == [True]
 
@@ -113,7 +113,7 @@ def test_the_schema_and_the_reader_agree(tmp_path):
 def test_bytes_that_are_no_text_are_named(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_bytes(json.dumps(GOOD).encode() + b'\n{"query": "\xff"}\n')
-    assert read_answers(path, on_error="drop").left_out[0].startswith("line 2: ")
+    assert read_answers(path, drop=True).left_out[0].startswith("line 2: ")
 
 
 def test_a_publisher_that_cuts_its_page_changes_no_bit():

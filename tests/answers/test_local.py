@@ -5,8 +5,7 @@ import pytest
 import torch
 from utilities.tiny_language import gpt2, llama, tokenizer
 
-from fgsv.answers import HF, Answer, Passage, game_of, value
-from fgsv.utilities.language.continuations import Continuations, tree_of
+from fgsv.answers import HF, Answer, NothingToShare, Passage, game_of, value
 
 pytestmark = pytest.mark.torch
 
@@ -38,43 +37,42 @@ def test_log_likelihoods_are_those_of_each_prompt_alone(name, tree):
     assert np.ptp(expected) > 1e-2
 
 
-def test_a_prompt_that_goes_on_like_an_answer_keeps_its_own():
+def test_prompts_that_go_on_like_an_answer_or_begin_differently_keep_their_own():
     scorer = HF(llama(), tokenizer(), tree=True, device="cpu")
-    prompts, answer = [[0, 4], [0, 4, 5], [0, 4, 5, 6], [0, 4, 5, 6, 9]], [5, 6]
+    prompts, answer = [[0, 4], [0, 4, 5], [0, 4, 5, 6], [0, 4, 5, 6, 9], [7, 4]], [5, 6]
     expected = [one_by_one(scorer.model, prompt, answer) for prompt in prompts]
     assert np.abs(scorer.logprob(prompts, answer) - expected).max() < 1e-4
 
 
-def test_a_tree_has_every_prompt_once_and_its_tokens_in_order():
-    prompts = sorted(set(map(tuple, prompts_of(np.random.default_rng(2), 40))))
-    read, above = {}, []
-    for edges in tree_of(prompts):
-        texts = [(() if parent is None else above[parent]) + ids for parent, ids, _ in edges]
-        read |= {row: text for text, (_, _, row) in zip(texts, edges, strict=True) if row is not None}
-        above = [text for text, (_, _, row) in zip(texts, edges, strict=True) if row is None]
-    assert [read[row] for row in range(len(prompts))] == prompts
+PIECES = [[k] * 8 for k in range(10, 16)]
+EVERYTHING = [[0, *(token for k in range(6) if code >> k & 1 for token in PIECES[k]), 9] for code in range(64)]
 
 
-def test_a_tree_is_used_where_it_saves_tokens(monkeypatch):
-    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
-    used = []
+@pytest.mark.parametrize(
+    ("prompts", "n_tokens"),
+    [(EVERYTHING, 1 + 63 * 8 + 64 * (1 + 2)), ([[k] * 400 for k in (3, 4)], 2 * 402)],
+    ids=["each beginning once", "in a padded batch"],
+)
+def test_what_is_less_work_is_used(prompts, n_tokens):
+    scorer = HF(llama(max_position_embeddings=512, hidden_size=64), tokenizer(), device="cpu")
+    given = []
+    scorer.model.register_forward_pre_hook(lambda *call: given.append(call[2]["input_ids"].shape), with_kwargs=True)
+    scorer.logprob(prompts, [5, 6])
+    assert given[-1].numel() == n_tokens
+    assert (given[-1][0] == 1) == (prompts is EVERYTHING)
 
-    def along(_, levels, n_prompts, answer):
-        used.append((len(levels), sum(len(ids) for edges in levels for _, ids, _ in edges)))
-        return np.zeros(n_prompts)
 
-    monkeypatch.setattr(Continuations, "_along", along)
-    pieces = [[k] * 20 for k in range(10, 16)]
-    masks = [[code >> k & 1 for k in range(6)] for code in range(64)]
-    everything = [
-        [0, *(token for piece, inside in zip(pieces, mask, strict=True) if inside for token in piece), 9]
-        for mask in masks
-    ]
-    scorer.logprob(everything, [5, 6])
-    scorer.logprob([[0, *piece, 9] for piece in pieces], [5, 6])
-    assert used == [(7, 1 + 63 * 20 + 64), (1, 6 * 22)]
-    prompts = [(1, 2), (1, 3, 4), (1, 3, 5), (1, 6)]  # one ends between others that go on
-    assert tree_of(prompts)[1] == [(0, (3,), None), (0, (2,), 0), (0, (6,), 3)]
+def test_a_model_that_needs_more_than_a_mask_is_scored_in_batches():
+    """MPT adds to attention by the distance in the sequence, whatever the places are."""
+    from transformers import MptConfig, MptForCausalLM
+
+    config = MptConfig(d_model=16, n_heads=2, n_layers=2, vocab_size=300, max_seq_len=256)
+    scorer = HF(MptForCausalLM(config).eval(), tokenizer(), device="cpu")
+    prompts, answer = [[0, *range(10, 10 + k), k] for k in range(8, 40)], [5, 6]
+    expected = [one_by_one(scorer.model, prompt, answer) for prompt in prompts]
+    assert np.abs(scorer.logprob(prompts, answer) - expected).max() < 1e-4
+    with pytest.raises(ValueError, match="tree=True needs a model that attends"):
+        HF(scorer.model, tokenizer(), tree=True, device="cpu")
 
 
 ANSWER = Answer(
@@ -94,6 +92,23 @@ def test_a_coalition_is_worth_the_likelihood_of_the_answer_after_its_pieces():
     assert game([[False, True, True]])[0] == pytest.approx(expected, abs=1e-4)
     for target, found in {"probability": np.exp(expected), "logit": expected - np.log1p(-np.exp(expected))}.items():
         assert game_of(ANSWER, scorer, target=target)([[False, True, True]])[0] == pytest.approx(found, rel=1e-4)
+
+
+@pytest.mark.parametrize("target", ["log-likelihood", "probability", "logit"])
+@pytest.mark.parametrize("times", [0.99, 1.01])
+def test_a_rise_within_the_rounding_of_the_engine_is_nothing_to_share(target, times):
+    scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
+    longest = len(game_of(ANSWER, scorer).function.prompt([True] * 3))
+    least = len(game_of(ANSWER, scorer).function.prompt([False] * 3))
+    scorer.logprob = lambda prompts, answer: (
+        np.array([(len(prompt) - least) / (longest - least) for prompt in prompts]) - 9
+    )
+    scorer.noise = 1 / 4 / np.sqrt(len(tokenizer()(ANSWER.text)["input_ids"])) / times  # of a rise of the log by 1
+    if times > 1:
+        assert value(ANSWER, scorer, target=target).total > 0
+    else:
+        with pytest.raises(NothingToShare, match="may be due to rounding by the engine"):
+            value(ANSWER, scorer, target=target)
 
 
 def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():

@@ -123,7 +123,7 @@ def test_bad_turns_are_named_or_left_out(tmp_path, events, error):
         read_sessions(path, tmp_path)
     assert "line 2, turn 660e/1" in str(raised.value)
     assert error in str(raised.value)
-    assert [each.id for each in read_sessions(path, tmp_path, on_error="drop")] == ["good/1"]
+    assert [each.id for each in read_sessions(path, tmp_path, drop=True)] == ["good/1"]
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ def test_workers_change_nothing_in_an_audit(fgsv_command, audited, tmp_path, wit
     found = []
     for jobs in (1, 2):
         ledger = ["--ledger", tmp_path / f"{jobs}.db"] if with_ledger else []
-        code, text, notes = fgsv_command(*audited, "--jobs", jobs, *ledger, "--json")
-        assert code == 0, notes
-        found.append(json.loads(text))
+        found.append(fgsv_command.json(*audited, "--jobs", jobs, *ledger))
     assert found[0] == found[1]
     assert found[0]["audit"]["attacks"]
 
@@ -31,9 +29,7 @@ def test_a_number_for_failures_holds_in_the_audit(fgsv_command, audited, learnin
     kept = json.loads(text)  # the valuation, which is not lost with the audit
     assert (kept["audit"], len(kept["groupings"]["provider"]), "no more" in kept["errors"][0]) == (None, 3, True)
     learning.order(fail_after=learning.fits + of_run)
-    code, text, notes = fgsv_command(*audited, "--on-error", "-0.5", "--json")
-    assert code == 0, notes
-    document = json.loads(text)
+    document = fgsv_command.json(*audited, "--on-error", "-0.5")
     # all sets of groups but the two ends count the same, and so each group is worth a third
     assert [row["gsv_share"] for row in document["audit"]["gsv"]] == pytest.approx([1 / 3] * 3)
     assert document["failures"] is None  # of the run itself

@@ -1,6 +1,5 @@
 """Options in a file: --config takes what --save-config writes, the command line comes first, mistakes are named."""
 
-import json
 import tomllib
 
 import pytest
@@ -16,9 +15,8 @@ def document(fgsv_command, train):
     """Return what a command prints about the table, without the command itself and the date."""
 
     def run(*options):
-        code, text, notes = fgsv_command("value", train, *options, "--json")
-        assert code == 0, notes
-        return {name: part for name, part in json.loads(text).items() if name not in ("command", "made", "seconds")}
+        found = fgsv_command.json("value", train, *options)
+        return {name: part for name, part in found.items() if name not in ("command", "made", "seconds")}
 
     return run
 
@@ -75,10 +73,8 @@ def test_the_command_line_comes_first(document, tmp_path):
 def test_a_plan_and_a_seal_take_the_file_of_a_run(fgsv_command, train, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('target = "y"\ngroup = ["provider"]\nignore = ["site"]\npayout = 100000\nclip = true\n')
-    code, _, notes = fgsv_command("plan", train, "--config", path, "--pilot", 100)
-    assert code == 0, notes
-    code, _, notes = fgsv_command("seal", "make", train, "--config", path, "--out", tmp_path / "s.json", "--json")
-    assert code == 0, notes
+    fgsv_command.done("plan", train, "--config", path, "--pilot", 100)
+    fgsv_command.done("seal", "make", train, "--config", path, "--out", tmp_path / "s.json", "--json")
     assert Seal.load(tmp_path / "s.json").contents["policy"]["clip"] is True
 
 

@@ -22,16 +22,14 @@ def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path
     command = ["value", more, *COLUMNS, *TREE, "--ignore", "area", "--training-seeds", "fresh"]
     command += ["--unit", "lot", "--test-fraction", 0.4]
     command += ["--budget", 34, "--no-without", "--ledger", tmp_path / "run.db"]
-    code, text, notes = fgsv_command(*command)
-    assert code == 0, notes
+    text, notes = fgsv_command.done(*command)
     for words in ("± evaluations", "± training seeds", "± test rows"):
         assert words in text
     assert "the test rows leave about ±" in notes
     document = json.loads(fgsv_command(*command, "--out", tmp_path / "o", "--json")[1])
     for row in document["errors_of_shares"]:
         assert all(f"{row[cause]:.2%}" in text for cause in ("monte_carlo", "training_seeds", "test_rows"))
-    code, text, notes = fgsv_command("verify", tmp_path / "o" / "valuation.json", "--ledger", tmp_path / "run.db")
-    assert code == 0, notes
+    fgsv_command.done("verify", tmp_path / "o" / "valuation.json", "--ledger", tmp_path / "run.db")
 
 
 @pytest.mark.parametrize("option", [["--also-metric", "neg_log_loss"], ["--monte-carlo-only"]], ids=["also", "only"])
@@ -56,11 +54,9 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
         "--out",
         tmp_path / "o",
     ]
-    code, _, notes = fgsv_command(*command, "--also-metric", "neg_log_loss", "--also-slice", "area")
-    assert code == 0, notes
+    _, notes = fgsv_command.done(*command, "--also-metric", "neg_log_loss", "--also-slice", "area")
     assert "also scored (payments are by accuracy alone): neg_log_loss, area: city, area: land" in notes
-    code, text, notes = fgsv_command("sensitivity", tmp_path / "o" / "valuation.json")
-    assert code == 0
+    text, notes = fgsv_command.done("sensitivity", tmp_path / "o" / "valuation.json")
     assert "area: land" in text
     assert all(words in text for words in ("best rank", "worst rank", "spread by choice", "rank kept"))
     assert "of the variance over questions is due to choice" in notes
@@ -69,21 +65,3 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     _, text, _ = fgsv_command("sensitivity", tmp_path / "o", tmp_path / "o.1", tmp_path / "o.2" / "valuation.json")
     assert "accuracy (o.1)" in text
     assert "accuracy (o.2)" in text
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--training-seeds", "new"], "'fixed', 'fresh'"),
-        (["--also-metric", "f1", "--metric", "accuracy", "--empty", "0,1"], "--empty takes one number"),
-    ],
-)
-def test_bad_input_is_one_line(fgsv_command, more, options, words):
-    code, _, notes = fgsv_command("value", more, *COLUMNS, "--ignore", "area,lot", "--budget", 60, *options)
-    assert (code, len(notes.splitlines())) == (2, 1)
-    assert words in notes
-
-
-def test_texts_have_no_such_options(fgsv_command, more):
-    code, _, notes = fgsv_command("value", more, "--text", "a", "--training-seeds", "fresh")
-    assert (code, "can only be used with --target" in notes) == (2, True)

@@ -58,8 +58,7 @@ def test_an_audit_that_is_killed_keeps_the_valuation_and_can_be_started_again(
     kept = Result.load(tmp_path / "o" / "valuation.json")
     assert kept.valuation.n_evaluations > 100
     assert not kept.valuation.finished
-    code, _, notes = fgsv_command(*command)
-    assert code == 0, notes
+    fgsv_command.done(*command)
     assert Result.load(tmp_path / "o" / "valuation.json").audit is not None
 
 
@@ -80,8 +79,7 @@ def test_ctrl_c_under_a_precision_ends_the_command_before_the_audit(fgsv_command
     assert "The audit spent" not in notes
     assert "warning: the audit is missing: the run was interrupted first" in notes
     learning.order()
-    code, _, notes = fgsv_command(*command)
-    assert code == 0, notes
+    fgsv_command.done(*command)
     done = document(out)
     assert (done["finished"], done["end"]["reason"]) == (True, "target")
     assert done["n_evaluations"] > kept["n_evaluations"]
@@ -117,8 +115,7 @@ def test_ctrl_c_in_the_audit_leaves_an_unfinished_result_that_continues(fgsv_com
     assert kept["info"]["payout"]["amount"] == "10.00"
     assert "audit" not in kept["info"]
     learning.order()
-    code, _, notes = fgsv_command(*command)
-    assert code == 0, notes
+    fgsv_command.done(*command)
     done = document(out)
     assert (done["finished"], done["end"]) == (True, kept["end"])
     assert len(done["info"]["audit"]["gsv"]) == 3

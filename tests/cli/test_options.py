@@ -2,14 +2,16 @@
 
 import importlib
 import inspect
+from enum import Enum, IntEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
 import typer
 
 from fgsv.cli import ledger, options, results, seals, values
-from fgsv.cli.options import Function, command
+from fgsv.cli.options import Function, command, was_given
 
 FUNCTIONS = [
     each for room in (values, results, seals, ledger) for each in vars(room).values() if isinstance(each, Function)
@@ -121,3 +123,10 @@ def test_a_command_gets_what_was_given_and_shows_the_words(made):
     assert "In Python" not in said
     assert "Missing option '--pace'" in runner.invoke(app, ["x"]).output
     assert runner.invoke(app, ["x", "--pace", "1", "--task", "c"]).exit_code == 2
+
+
+@pytest.mark.parametrize("kind", [Enum, IntEnum])  # as versions of click have it; str() of the latter is a number
+def test_an_option_at_its_default_was_not_given(kind):
+    sources = kind("ParameterSource", ["COMMANDLINE", "DEFAULT"])
+    context = SimpleNamespace(get_parameter_source=lambda name: sources[name])
+    assert [was_given(context, each) for each in ("COMMANDLINE", "DEFAULT")] == [True, False]

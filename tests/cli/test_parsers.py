@@ -10,14 +10,6 @@ def test_durations():
     assert [parsers.duration(text) for text in ("90", "90s", "10m", "2h", " 1.5H ")] == [90, 90, 600, 7200, 5400]
 
 
-def test_what_else_is_parsed():
-    assert [parsers.parts(texts) for texts in (["2"], ["2,3,5"], ["2", "3,5"])] == [(2,), (2, 3, 5), (2, 3, 5)]
-    amounts = [parsers.amounts(texts) for texts in (["1000.00"], ["600,400"], ["600", "400"])]
-    assert amounts == ["1000.00", ["600", "400"], ["600", "400"]]
-    assert [parsers.on_error(text) for text in ("raise", "0.5", "-1")] == ["raise", 0.5, -1.0]
-    assert parsers.a_confidence(0.9) == 0.9
-
-
 @pytest.mark.parametrize(
     ("parser", "text", "words"),
     [
@@ -34,13 +26,3 @@ def test_what_else_is_parsed():
 def test_what_cannot_be_parsed_is_a_usage_error(parser, text, words):
     with pytest.raises(typer.BadParameter, match=words):
         parser(text)
-
-
-@pytest.mark.parametrize(
-    ("option", "text"), [("--max-time", "soon"), ("--parts", "two"), ("--on-error", "ignore"), ("--confidence", "1")]
-)
-def test_a_usage_error_names_the_option_and_the_help(fgsv_command, option, text):
-    code, out, notes = fgsv_command("value", "no.csv", "--group", "g", "--target", "y", option, text)
-    assert (code, out, len(notes.splitlines())) == (2, "", 1)
-    assert option in notes
-    assert "see fgsv value --help" in notes

@@ -64,8 +64,7 @@ def test_renamed_providers_and_withdrawn_rows_are_told_from_others(fgsv_command,
     changed = frame[~unit].assign(provider=frame["provider"].replace({names[1]: "another name"}))
     changed.to_csv(march / "changed.csv", index=False)
     options = ["--test", march / "test.csv", "--start", march / "march.db"]
-    code, text, notes = fgsv_command("ledger", "applies", march / "changed.csv", *COLUMNS, *options)
-    assert code == 0, notes
+    text, _ = fgsv_command.done("ledger", "applies", march / "changed.csv", *COLUMNS, *options)
     assert "2 of 4 providers as before, 1 renamed, 1 withdrew rows (15 players as before, 1 left, 0 joined)" in text
 
 
@@ -74,8 +73,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     start = ["--start", march / "march.db", "--ledger", march / "april.db"]
     before = ["--before", march / "march" / "valuation.json"]
     money = ["--payout", 1000, "--pay-anyway"]
-    code, _, notes = fgsv_command(*april, *start, *before, *money, "--out", march / "april")
-    assert code == 0, notes
+    _, notes = fgsv_command.done(*april, *start, *before, *money, "--out", march / "april")
     assert "3 of 5 providers as before, 1 left, 1 joined (12 players as before, 4 left, 4 joined): " in notes
     assert "known evaluations apply" in notes
     assert "scored by" not in notes  # the metric is that of March
@@ -87,9 +85,19 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert "Then and now" in (march / "april" / "report.html").read_text(encoding="utf-8")
     (march / "march.db").unlink()
     saved = march / "april" / "valuation.json"
-    code, text, _ = fgsv_command("verify", saved, "--ledger", march / "april.db", "--data", march / "april.csv",
-                                 "--test", march / "test.csv", "--tolerance", 1e-9)  # fmt: skip
-    assert (code, "same: 4 values" in text) == (0, True), text
+    text, _ = fgsv_command.done(
+        "verify",
+        saved,
+        "--ledger",
+        march / "april.db",
+        "--data",
+        march / "april.csv",
+        "--test",
+        march / "test.csv",
+        "--tolerance",
+        1e-9,
+    )
+    assert "same: 4 values" in text
     code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved, "--json")
     found = json.loads(text)
     assert "different games" not in text  # other players, but the same frame
@@ -103,8 +111,7 @@ def test_the_order_of_rows_and_how_classes_are_written_do_not_matter(fgsv_comman
     frame = pd.read_csv(march / "march.csv").sample(frac=1, random_state=0)
     frame.assign(y=frame["y"].astype(float)).to_csv(march / "shuffled.csv", index=False)
     command = ["ledger", "applies", march / "shuffled.csv", *COLUMNS, "--test", march / "test.csv"]
-    code, text, notes = fgsv_command(*command, "--start", march / "march.db")
-    assert code == 0, notes
+    text, _ = fgsv_command.done(*command, "--start", march / "march.db")
     assert "4 of 4 providers as before (16 players as before, 0 left, 0 joined)" in text
 
 
@@ -112,8 +119,7 @@ def test_plan_knows_it_too(fgsv_command, march):
     april = ["plan", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--pilot", 100]
     code, _, notes = fgsv_command(*april, "--precision", 0.05, "--start", march / "march.db")
     assert (code, "known evaluations apply" in notes, "new evaluations" in notes) == (0, True, True), notes
-    code, text, _ = fgsv_command(*april, "--start", march / "march.db", "--json")
-    assert "3 of 5 providers" in json.loads(text)["start"]
+    assert "3 of 5 providers" in fgsv_command.json(*april, "--start", march / "march.db")["start"]
 
 
 @pytest.mark.parametrize(
@@ -136,13 +142,12 @@ def test_test_rows_chosen_by_content_stay_the_test_rows(fgsv_command, files):
     frame.to_csv(files / "all.csv", index=False)
     options = [*COLUMNS, "--budget", 120]
     assert fgsv_command("value", files / "all.csv", *options, "--ledger", files / "a.db")[0] == 0
-    code, _, notes = fgsv_command("value", files / "more.csv", *options, "--start", files / "a.db")
-    assert code == 0, notes
+    _, notes = fgsv_command.done("value", files / "more.csv", *options, "--start", files / "a.db")
     assert "test rows of the run to start from" in notes
     assert "6 of 7 providers as before, 1 joined" in notes
     frame.iloc[1:].assign(a=frame["a"] + 1).to_csv(files / "other.csv", index=False)
-    code, _, notes = fgsv_command("value", files / "other.csv", *options, "--start", files / "a.db")
-    assert (code, "which are kept beside its ledger" in notes) == (0, True), notes
+    _, notes = fgsv_command.done("value", files / "other.csv", *options, "--start", files / "a.db")
+    assert "which are kept beside its ledger" in notes
     path_of_test_rows(files / "a.db").unlink()
     code, _, notes = fgsv_command("value", files / "other.csv", *options, "--start", files / "a.db")
     assert (code, "test rows of the earlier run" in notes, "nothing can be reused" in notes) == (2, True, True), notes
@@ -153,24 +158,19 @@ def test_a_reference_keeps_the_preprocessing(fgsv_command, files):
         name = str(reference).split("/")[-1]
         common = [*COLUMNS, "--test", files / "test.csv", "--budget", 100, "--reference", reference]
         assert fgsv_command("value", files / "march.csv", *common, "--ledger", files / f"{name}.db")[0] == 0
-        code, _, notes = fgsv_command("value", files / "april.csv", *common)
-        assert (code, "without labels, on" in notes) == (0, True), notes
-    code, _, notes = fgsv_command("value", files / "april.csv", *common, "--start", files / f"{name}.db")
-    assert (code, "the preprocessing comes from --start or --reference: give only one" in notes) == (2, True)
+        assert "without labels, on" in fgsv_command.done("value", files / "april.csv", *common)[1]
+    notes = fgsv_command.refused("value", files / "april.csv", *common, "--start", files / f"{name}.db")
+    assert "the preprocessing comes from --start or --reference: give only one" in notes
 
 
 def test_how_much_of_a_ledger_applies_to_a_file(fgsv_command, march):
     april = [march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--start", march / "march.db"]
-    code, text, notes = fgsv_command("ledger", "applies", *april)
-    assert (code, "3 of 5 providers as before" in text) == (0, True), notes
-    code, text, _ = fgsv_command("ledger", "applies", *april, "--json")
-    found = json.loads(text)
+    assert "3 of 5 providers as before" in fgsv_command.done("ledger", "applies", *april)[0]
+    found = fgsv_command.json("ledger", "applies", *april)
     assert (found["players_left"], found["players_joined"]) == (4, 4)
     assert 0 < found["apply"] < found["recorded"]
-    code, _, notes = fgsv_command("ledger", "applies", *april[:-2])
-    assert (code, "--start" in notes) == (2, True)
-    code, text, _ = fgsv_command("ledger", "show", march / "march.db", "--json")
-    game = json.loads(text)["games"][-1]
+    assert "--start" in fgsv_command.refused("ledger", "applies", *april[:-2])
+    game = fgsv_command.json("ledger", "show", march / "march.db")["games"][-1]
     assert {"model", "score", "test rows", "preprocessing"} <= set(game["frame"])
 
 
@@ -211,19 +211,15 @@ def test_forget_withdrawn_rows(fgsv_command, march):
         "--test",
         march / "test.csv",
     ]
-    code, text, notes = fgsv_command(*forget, *run, "--json")
-    assert code == 0, notes
-    assert json.loads(text)["players"] == 2
-    assert json.loads(text)["evaluations"] > 20
+    found = fgsv_command.json(*forget, *run)
+    assert found["players"] == 2
+    assert found["evaluations"] > 20
     again = json.loads(fgsv_command(*forget, *run, "--json")[1])
     assert (again["players"], again["evaluations"]) == (0, 0)
     assert "misspelt, or forgotten before" in fgsv_command(*forget, *run)[1]
     assert fgsv_command(*forget)[0] == 2
     rows.iloc[:3].assign(a=1e6).to_csv(march / "withdrawn.csv", index=False)
-    code, _, notes = fgsv_command(*forget, *run)
-    assert (code, "3 of the 3 withdrawn rows" in notes) == (2, True)
+    assert "3 of the 3 withdrawn rows" in fgsv_command.refused(*forget, *run)
     other = [*run[:3], march / "april.csv", *run[4:]]
-    code, _, notes = fgsv_command(*forget, *other)
-    assert (code, "not the table" in notes) == (2, True)
-    code, _, notes = fgsv_command(*forget, *run[:-2])
-    assert (code, "tested on test.csv: give this file" in notes) == (2, True)
+    assert "not the table" in fgsv_command.refused(*forget, *other)
+    assert "tested on test.csv: give this file" in fgsv_command.refused(*forget, *run[:-2])

@@ -38,6 +38,15 @@ def written(frame, path):
     return path
 
 
+def in_folders(frame, path):
+    """Write each text to a file, in the folder of its publisher."""
+    for number, row in enumerate(frame.to_dict("records")):
+        folder = path / row["publisher"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text(row["body"])
+    return path
+
+
 @pytest.fixture
 def corpus(tmp_path):
     return written(documents(), tmp_path / "corpus.jsonl")
@@ -46,26 +55,21 @@ def corpus(tmp_path):
 def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
     out, ledger = tmp_path / "out", tmp_path / "run.db"
     options = [*OPTIONS, "--budget", 150, "--payout", 1000, "--pay-anyway", "--ledger", ledger, "--out", out]
-    code, printed, errors = fgsv_command("value", corpus, *options, "--json")
-    assert code == 0, errors
-    found = json.loads(printed)
+    found = fgsv_command.json("value", corpus, *options)
     (rows,) = found["groupings"].values()
     assert {"group", "value"} <= set(rows[0])
     assert sum(Decimal(row["payout"]) for row in found["payout"]["payments"]) == 1000
     opened = fgsv.open_text(corpus, text="body", group="publisher", test_by="split")
     expected = fgsv.value(opened.game, opened.partition, budget=150)
     assert [row["value"] for row in rows] == pytest.approx(expected.values.tolist(), rel=1e-12)
-    code, printed, errors = fgsv_command(
-        "verify", out / "valuation.json", "--ledger", ledger, "--data", corpus, "--json"
-    )
-    assert code == 0, errors
+    fgsv_command.done("verify", out / "valuation.json", "--ledger", ledger, "--data", corpus, "--json")
     text = corpus.read_text().replace("barley", "oats")
     corpus.write_text(text)
     code, printed, _ = fgsv_command("verify", out / "valuation.json", "--ledger", ledger, "--data", corpus, "--json")
     assert code == 1
     assert not any("from the data" in words for words in json.loads(printed)["checked"])  # they were not evaluated
-    code, printed, _ = fgsv_command("payout", out / "valuation.json", "--amount", 50, "--pay-anyway", "--json")
-    assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payments"]) == 50
+    document = fgsv_command.json("payout", out / "valuation.json", "--amount", 50, "--pay-anyway")
+    assert sum(Decimal(row["payout"]) for row in document["payments"]) == 50
 
 
 def test_texts_of_two_months_are_compared_without_a_warning_about_their_files(fgsv_command, corpus, tmp_path):
@@ -74,27 +78,21 @@ def test_texts_of_two_months_are_compared_without_a_warning_about_their_files(fg
     for month in (corpus, april):
         command = ["value", month, *OPTIONS, "--budget", 40, "--out", tmp_path / month.stem]
         assert fgsv_command(*command, "--no-without")[0] == 0
-    code, printed, errors = fgsv_command("compare", tmp_path / "corpus", tmp_path / "april", "--json")
-    assert code == 0, errors
+    printed, _ = fgsv_command.done("compare", tmp_path / "corpus", tmp_path / "april", "--json")
     assert "different games" not in printed  # other documents, but the same model and test texts
 
 
 def test_a_folder_needs_no_options(fgsv_command, tmp_path):
-    for number, row in enumerate(documents().to_dict("records")):
-        folder = tmp_path / "texts" / row["publisher"]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.txt").write_text(row["body"])
-    code, printed, errors = fgsv_command("value", tmp_path / "texts", "--budget", 30, "--json")
-    assert code == 0, errors
-    assert [row["group"] for row in json.loads(printed)["groupings"]["provider"]] == sorted(TOPICS)
+    texts = in_folders(documents(), tmp_path / "texts")
+    found = fgsv_command.json("value", texts, "--budget", 30)
+    assert [row["group"] for row in found["groupings"]["provider"]] == sorted(TOPICS)
 
 
 def test_every_publisher_earns_most_for_its_own_domain(fgsv_command, corpus):
-    code, printed, errors = fgsv_command(
-        "value", corpus, *OPTIONS, "--output-by", "domain", "--budget", 200, "--training", "order=2", "--json"
+    found = fgsv_command.json(
+        "value", corpus, *OPTIONS, "--output-by", "domain", "--budget", 200, "--training", "order=2"
     )
-    assert code == 0, errors
-    (rows,) = json.loads(printed)["groupings"].values()
+    (rows,) = found["groupings"].values()
     best = pd.DataFrame(rows).sort_values("value").drop_duplicates("output", keep="last")
     assert dict(zip(best["output"], best["group"], strict=True)) == {name.lower(): name for name in TOPICS}
 
@@ -103,11 +101,10 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
     frame = documents()
     copied = frame[(frame["publisher"] == "Field") & (frame["split"] == "train")].assign(publisher="Thief")
     path = written(pd.concat([frame, copied]), tmp_path / "copied.jsonl")
-    code, printed, errors = fgsv_command(
-        "value", path, "--audit", *OPTIONS, "--budget", 100, "--audit-budget", 1700, "--parts", 2, "--json"
+    found = fgsv_command.json(
+        "value", path, "--audit", *OPTIONS, "--budget", 100, "--audit-budget", 1700, "--parts", 2
     )
-    assert code == 0, errors
-    sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}
+    sections = {each["title"]: each for each in found["audit"]["tables"]}
     assert sections["Possible copies"]["rows"] == [["Field", "Thief", 6, 0]]
     assert sections["What copying earns"]["columns"] == ["group", "share as it is", "providers co-own"]
     assert "Passages in documents of two providers" in sections
@@ -116,15 +113,11 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
 def test_an_audit_of_folders_does_not_say_who_was_first(fgsv_command, tmp_path):
     frame = documents()
     copied = frame[frame["publisher"] == "Field"].assign(publisher="Aardvark")
-    for number, row in enumerate(pd.concat([frame, copied]).to_dict("records")):
-        folder = tmp_path / "texts" / row["publisher"]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.txt").write_text(row["body"])
+    texts = in_folders(pd.concat([frame, copied]), tmp_path / "texts")
     tests = written(frame[frame["split"] == "test"].rename(columns={"body": "text"}), tmp_path / "tests.jsonl")
     sizes = ["--budget", 100, "--audit-budget", 1800, "--parts", 2]
-    code, printed, errors = fgsv_command("value", tmp_path / "texts", "--audit", "--test", tests, *sizes, "--json")
-    assert code == 0, errors
-    sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}
+    found = fgsv_command.json("value", texts, "--audit", "--test", tests, *sizes)
+    sections = {each["title"]: each for each in found["audit"]["tables"]}
     copies = sections["Possible copies"]
     assert copies["columns"][:2] == ["provider", "and provider"]
     assert "Nothing says who had a document first" in copies["words"][1]
@@ -137,7 +130,7 @@ def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):
     frame.loc[[rows[0], rows[-1]], "body"] += f" {passage}"
     path = written(frame, tmp_path / "shared.jsonl")
     for options, expected in (([], True), (["--aggregate-only"], False)):
-        code, printed, errors = fgsv_command(
+        printed, _ = fgsv_command.done(
             "value",
             path,
             "--audit",
@@ -151,7 +144,6 @@ def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):
             "--json",
             *options,
         )
-        assert code == 0, errors
         assert ("secret0 secret1" in printed) == expected
 
 
@@ -161,19 +153,16 @@ def test_a_report_shows_documents_escaped_and_leaves_them_out_if_asked(fgsv_comm
     frame.loc[frame["split"] == "train", "body"] = "<script>alert(1)</script> " + frame["body"]
     path = written(frame, tmp_path / "odd.jsonl")
     domains = ["--output-by", "domain", "--budget", 60]
-    code, _, errors = fgsv_command("value", path, *OPTIONS, *domains, "--out", tmp_path / "a")
-    assert code == 0, errors
+    fgsv_command.done("value", path, *OPTIONS, *domains, "--out", tmp_path / "a")
     page = (tmp_path / "a" / "report.html").read_text()
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
     assert "Shares by provider and output" in page
-    code, _, errors = fgsv_command("value", path, *OPTIONS, *domains, "--out", tmp_path / "b", "--aggregate-only")
-    assert code == 0, errors
+    fgsv_command.done("value", path, *OPTIONS, *domains, "--out", tmp_path / "b", "--aggregate-only")
     for name in ("report.html", "valuation.json"):
         assert "alert" not in (tmp_path / "b" / name).read_text()
     whole = tmp_path / "whole.html"
-    code, _, errors = fgsv_command("report", tmp_path / "a" / "valuation.json", "--aggregate-only", "--out", whole)
-    assert code == 0, errors
+    fgsv_command.done("report", tmp_path / "a" / "valuation.json", "--aggregate-only", "--out", whole)
     assert "&lt;script&gt;alert" not in whole.read_text()
 
 
@@ -182,34 +171,30 @@ def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path):
     frame.loc[frame["split"] == "test", "body"] = "completely different tokens nobody wrote anywhere"
     path = written(frame, tmp_path / "foreign.jsonl")
     ledger = tmp_path / "run.db"
-    code, _, errors = fgsv_command(
+    errors = fgsv_command.refused(
         "value", path, *OPTIONS, "--payout", 100, "--ledger", ledger, "--budget", 100, "--out", tmp_path / "out"
     )
-    assert code == 2
     assert "nothing to share" in errors
     assert not (tmp_path / "out").exists()
-    code, printed, errors = fgsv_command("value", path, *OPTIONS, "--budget", 100, "--json")
-    assert code == 0, errors
-    assert any("nothing to share" in warning for warning in json.loads(printed)["warnings"])
+    found = fgsv_command.json("value", path, *OPTIONS, "--budget", 100)
+    assert any("nothing to share" in warning for warning in found["warnings"])
 
 
 def test_one_output_without_anything_to_share_is_named(fgsv_command, tmp_path):
     frame = documents()
     frame.loc[(frame["split"] == "test") & (frame["domain"] == "press"), "body"] = "entirely unknown vocabulary here"
     path = written(frame, tmp_path / "foreign.jsonl")
-    code, _, errors = fgsv_command(
+    errors = fgsv_command.refused(
         "value", path, *OPTIONS, "--output-by", "domain", "--payout", "1,2,3", "--budget", 100
     )
-    assert code == 2
     assert "output press" in errors
     assert "or pay 0 for this output" in errors
     domains = [
         *["--output-by", "domain", "--payout", "1,2,0", "--pay-anyway", "--budget", "100", "--out"],
         tmp_path / "out",
     ]
-    code, printed, errors = fgsv_command("value", path, *OPTIONS, *domains, "--json")
-    assert code == 0, errors
-    assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payout"]["payments"]) == 3
+    found = fgsv_command.json("value", path, *OPTIONS, *domains)
+    assert sum(Decimal(row["payout"]) for row in found["payout"]["payments"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -225,17 +210,14 @@ def test_one_output_without_anything_to_share_is_named(fgsv_command, tmp_path):
     ],
 )
 def test_options_that_do_not_go_together_are_named(fgsv_command, corpus, options, words):
-    code, _, errors = fgsv_command("value", corpus, *options, "--budget", 50)
-    assert code == 2
-    assert words in errors
+    assert words in fgsv_command.refused("value", corpus, *options, "--budget", 50)
 
 
 def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_command, corpus, tmp_path):
     pytest.importorskip("vl_convert")
     out = tmp_path / "out"
     options = [*OPTIONS, "--output-by", "domain", "--budget", 100, "--payout", "600,300,100", "--pay-anyway"]
-    code, printed, errors = fgsv_command("value", corpus, *options, "--out", out)
-    assert code == 0, errors
+    printed, errors = fgsv_command.done("value", corpus, *options, "--out", out)
     assert "values are predictions" in errors
     paid = Result.load(out / "valuation.json").payout
     assert "1,000.00 EUR (600.00 for court, 300.00 for field, 100.00 for press), linear" in errors
@@ -243,8 +225,8 @@ def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_com
     assert sum(paid.payments) == 1000
     page = " ".join((out / "report.html").read_text(encoding="utf-8").split())
     assert "1,000.00 EUR (600.00 for court, 300.00 for field, 100.00 for press), linear" in page
-    code, printed, errors = fgsv_command("payout", out, "--amount", "1,2,3", "--pay-anyway")
-    assert (code, "6.00 EUR (1.00 for court, 2.00 for field, 3.00 for press)" in errors) == (0, True), errors
+    _, errors = fgsv_command.done("payout", out, "--amount", "1,2,3", "--pay-anyway")
+    assert "6.00 EUR (1.00 for court, 2.00 for field, 3.00 for press)" in errors
 
 
 def test_sensitivity_of_texts_names_only_options_that_texts_have(fgsv_command, corpus, tmp_path):
@@ -252,10 +234,9 @@ def test_sensitivity_of_texts_names_only_options_that_texts_have(fgsv_command, c
     for name, options in by.items():
         command = ["value", corpus, *OPTIONS, *options, "--budget", 64, "--no-without", "--out", tmp_path / name]
         assert fgsv_command(*command)[0] == 0
-    code, text, notes = fgsv_command("sensitivity", tmp_path / "one")
-    assert (code, "spread" in text) == (0, False)  # where every spread and error would be 0
+    text, notes = fgsv_command.done("sensitivity", tmp_path / "one")
+    assert "spread" not in text  # where every spread and error would be 0
     assert "There is one question: add results, such as those with another model" in notes
-    code, _, several = fgsv_command("sensitivity", tmp_path / "several")
-    assert code == 2
+    several = fgsv_command.refused("sensitivity", tmp_path / "several")
     assert "sensitivity needs results with one output: run without --output-by" in several
     assert "metric" not in notes + several

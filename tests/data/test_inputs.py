@@ -13,7 +13,7 @@ import pytest
 
 import fgsv
 from fgsv.data.formats import read_json
-from fgsv.data.inputs import read_all
+from fgsv.data.joining import read_all
 from fgsv.data.reading import TableError, with_text
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fgsv.data.inputs import read_all as read
+from fgsv.data.joining import read_all as read
 from fgsv.data.reading import TableError, TableFile, _header
 
 

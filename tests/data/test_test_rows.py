@@ -119,7 +119,7 @@ def test_a_provider_whose_rows_are_all_test_rows_is_named_with_a_seed_that_helps
     with pytest.raises(TableError, match=r"every row of 1 of the providers.*: alone: split_seed=(\d+)") as raised:
         prepared(frame)
     seed = int(str(raised.value).partition("split_seed=")[2].split()[0])
-    assert "alone" in prepared(frame, split_seed=seed).partition.names
+    assert "alone" in prepared(frame, split_seed=seed).players.partition.names
     everybody = table(60).assign(provider=np.arange(60))
     with pytest.raises(TableError, match=r"of the providers .*no split_seed up to 50 is better: .*test_by="):
         prepared(everybody)

@@ -15,6 +15,7 @@ import fgsv
 from fgsv.data.documents import Documents
 from fgsv.data.folders import read_folder
 from fgsv.data.folds import folds_of
+from fgsv.data.players import Players
 from fgsv.data.reading import TableError, listed_names
 from fgsv.payout import Doubt, Terms
 from fgsv.pipeline import value_data
@@ -323,10 +324,8 @@ def test_a_player_is_described_by_its_name_and_first_words():
         np.array(["one\n two " + "x" * 100, "three"], dtype=object),
         np.array(["row 1", "row 2"], dtype=object),
         {"all": ["one"]},
-        units=None,
-        groupings={"by": fgsv.Partition.of(["a", "b"])},
+        players=Players(None, {"by": fgsv.Partition.of(["a", "b"])}),
         test_groups={},
-        notes=(),
     )
     name, words = documents.describe_player(0)
     assert name == "row 1"
@@ -349,7 +348,7 @@ def test_the_score_without_a_fold_of_the_test_texts_is_that_of_the_others(per, o
     for number, texts in enumerate(cut.rows.tests.values()):
         folds = folds_of([repr(text).encode() for text in texts])
         kept = {"rest": [text for text, fold in zip(texts, folds, strict=True) if fold != 3]}
-        rest = language.ngram(cut.rows.players(), kept, per=per)(masks)
+        rest = language.ngram(cut.rows.by_player(), kept, per=per)(masks)
         np.testing.assert_allclose(found[:, 1 + 3, number], rest, rtol=1e-12)
     assert cut.game.outputs == whole.game.outputs
     assert cut.twin.outputs == cut.game.outputs
@@ -358,7 +357,7 @@ def test_the_score_without_a_fold_of_the_test_texts_is_that_of_the_others(per, o
 def test_the_noise_of_test_texts_is_that_of_a_ratio():
     frame = corpus(96)
     opened = fgsv.open_text(frame, **COLUMNS)
-    tests, players = opened.rows.test_texts, opened.rows.players()
+    tests, players = opened.rows.test_texts, opened.rows.by_player()
     scores = language.ngram(players, {str(number): [text] for number, text in enumerate(tests)})
     gains = np.subtract(*scores(np.array([[True], [False]]) & np.ones(len(players), dtype=bool)))
     spread = t_quantile(0.95, 9) * sem(gains)

@@ -51,10 +51,11 @@ def game_of(name, task, unit):
     inputs = opened(task, unit).inputs
     if name == "torch":
         width, outputs = inputs.X.shape[1], 2 if task == "classification" else 1
-        data = inputs.X, inputs.y, inputs.X_test, inputs.y_test, inputs.scoring
+        rows = inputs.rows
+        data = inputs.X, rows.target, inputs.X_test, rows.test_target, inputs.scores.scoring
         sgd = partial(torch.optim.SGD, lr=0.01)
         module = torch.nn.Linear(width, outputs)
-        return torch_game.torch_utility(module, *data, optimizer=sgd, n_steps=20, units=inputs.units)
+        return torch_game.torch_utility(module, *data, optimizer=sgd, n_steps=20, units=rows.players.units)
     if name == "lightgbm":
         model = lightgbm.LGBMClassifier if task == "classification" else lightgbm.LGBMRegressor
         model = model(n_estimators=10, n_jobs=1, verbose=-1, random_state=0)
@@ -83,15 +84,16 @@ def test_every_model_by_every_score(name, task, unit):
 def test_values_are_those_of_a_model_fitted_and_scored_by_hand(name):
     """Also on coalitions of one row, of one class, and of the second class alone."""
     game, inputs = game_of(name, "classification", None), opened("classification", None).inputs
-    rare = np.flatnonzero(inputs.y == "readmitted")
-    common = np.flatnonzero(inputs.y == "well")
+    target = inputs.rows.target
+    rare = np.flatnonzero(target == "readmitted")
+    common = np.flatnonzero(target == "well")
     sets = [common[:1], rare[:1], common[:30], rare, np.r_[common[:1], rare[:1]], np.r_[common[:40], rare]]
     masks = np.zeros((len(sets), game.n_players), dtype=bool)
     for mask, rows in zip(masks, sets, strict=True):
         mask[rows] = True
-    truth = (inputs.y_test == "well").astype(int)
+    truth = (inputs.rows.test_target == "well").astype(int)
     for rows, value in zip(sets, game(masks), strict=True):
-        labels = (inputs.y[np.sort(rows)] == "well").astype(int)
+        labels = (target[np.sort(rows)] == "well").astype(int)
         if name == "lightgbm" and len(rows) == 1:
             expected = game.defaults[:5]
         else:
@@ -125,7 +127,8 @@ def test_a_run_of_any_classifier_ends_unless_all_rows_are_refused(name, labels):
     model = CLASSIFIERS[name]() if name in CLASSIFIERS else game_of(name, "classification", None).model
     rng = np.random.default_rng(0)
     y, y_test = (
-        np.where(each == "well", labels[0], rng.choice(labels[1:], len(each))) for each in (inputs.y, inputs.y_test)
+        np.where(each == "well", labels[0], rng.choice(labels[1:], len(each)))
+        for each in (inputs.rows.target, inputs.rows.test_target)
     )
     game = fgsv.utility(model, inputs.X, y, inputs.X_test, y_test, ["accuracy", "balanced_accuracy"], units=None)
     try:

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from fgsv.data.inputs import read_all as read
+from fgsv.data.joining import read_all as read
 from fgsv.data.reading import TableError
 from fgsv.pipeline import check_folder
 from fgsv.results import Result

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.data.inputs import read_all as read
+from fgsv.data.joining import read_all as read
 from fgsv.data.reading import TableError
 from fgsv.files import most_expanded
 
@@ -84,7 +84,8 @@ def test_a_line_break_in_the_header_is_part_of_a_name(tmp_path):
 
 @pytest.mark.parametrize("name", ["bomb.csv.gz", "bomb.csv", "bomb.parquet"])
 def test_a_file_that_expands_enormously_is_refused(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("fgsv.data.reading.most_expanded", lambda size: most_expanded(size) // 256)  # 1 MiB
+    for module in ("reading", "formats"):
+        monkeypatch.setattr(f"fgsv.data.{module}.most_expanded", lambda size: most_expanded(size) // 256)  # 1 MiB
     if name.endswith("parquet"):
         pd.DataFrame({"a": np.zeros(10**6)}).to_parquet(tmp_path / name)
         path = tmp_path / name

@@ -197,6 +197,17 @@ def test_a_draw_moves_the_estimate_by_its_influence(budget):
     np.testing.assert_allclose(partition.sums(estimator.estimate().values)[:, 0], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize(("n", "known_after"), [(8, 18), (20, 42), (40, 64 + 2 * 80), (80, None)])
+def test_each_alone_and_all_but_each_come_early_among_few_players(n, known_after):
+    """Among the first evaluations up to 20 players; up to 64, every draw after 64 evaluations is one of them."""
+    game, asked = recording(SumOfUnanimity(n), n)
+    fgsv.value(game, budget=known_after or 300)
+    ends = [mask for mask in asked if sum(mask) in (1, n - 1)]
+    assert (len(set(ends)) == 2 * n) == (known_after is not None)
+    if n == 40:
+        assert len([mask for mask in asked[:64] if sum(mask) in (1, n - 1)]) < n / 2
+
+
 @pytest.mark.parametrize(
     ("seconds", "learn"), [(None, "kernel"), (1.0, "kernel"), (5e-4, "players"), (1e-5, "sizes")]
 )

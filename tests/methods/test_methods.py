@@ -119,6 +119,16 @@ def test_permutation_knows_its_error():
     assert 0.90 < inside <= 1
 
 
+def test_a_budget_below_a_round_gets_its_first_permutations():
+    asked = {}
+    for budget in (200, 202):
+        masks = asked[budget] = []
+        game = fgsv.Game(lambda some, masks=masks: masks.extend(some.tolist()) or some.sum(axis=1) ** 0.5, 11)
+        fgsv.value(game, method="permutation", budget=budget)
+    assert len(asked[200]) == 2 + 19 * 10
+    assert asked[200] == asked[202][: len(asked[200])]
+
+
 @pytest.mark.parametrize("method", sorted({name.split(",")[0] for name in BASELINES}))
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
@@ -127,7 +137,7 @@ def test_permutation_knows_its_error():
         ({"round_size": 2.5}, ValueError, "round_size must be at least 1 and whole"),
         ({"round_size": "many"}, ValueError, "round_size must be at least 1 and whole"),
         ({"semivalue": "banzhaf"}, ValueError, "estimates only Shapley values"),
-        ({"budget": 5}, ValueError, "needs a budget of at least"),
+        ({"budget": 4}, ValueError, "needs a budget of at least"),
         ({"rounds": 3}, TypeError, "no option rounds"),
     ],
 )

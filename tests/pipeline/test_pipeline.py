@@ -168,8 +168,8 @@ def noisy(tmp_path, weight, n=240):
 
 def test_the_noise_of_the_test_rows_is_that_of_a_bootstrap(tmp_path):
     table = fgsv.open_table(**noisy(tmp_path, weight=1.0), metric="r2")
-    ridge = Ridge().fit(table.inputs.X, table.inputs.y)
-    y, predicted = table.inputs.y_test, ridge.predict(table.inputs.X_test)
+    y = table.rows.test_target
+    predicted = Ridge().fit(table.inputs.X, table.rows.target).predict(table.inputs.X_test)
     draws = np.random.default_rng(0).integers(len(y), size=(400, len(y)))
     spread = np.std([r2_score(y[rows], predicted[rows]) for rows in draws])
     made = value_data(table, budget=50)

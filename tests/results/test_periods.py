@@ -30,6 +30,15 @@ def paid(period, amount, currency="EUR"):
     return replace(period, payout=split_money(period.valuation, amount, currency))
 
 
+def test_groups_of_one_valuation_only_are_not_compared():
+    airport = fgsv.games.Airport([1, 2, 3])
+    first, second, third = (fgsv.exact(airport, names) for names in (["a", "b", "c"], ["a", "b", "d"], [0, 1, 2]))
+    frame = fgsv.compare(first, second)
+    assert dict(zip(frame["group"], frame["clear"], strict=True)) == {"a": False, "b": False, "c": None, "d": None}
+    with pytest.raises(ValueError, match="no group in common: a, b, c against 0, 1, 2"):
+        fgsv.compare(first, third)
+
+
 def test_who_joined_and_who_left():
     found = compare_results(MARCH, APRIL)
     assert dict(zip(found.frame["group"], found.frame["status"], strict=True)) == {

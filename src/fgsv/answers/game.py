@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +17,17 @@ from fgsv.words import some
 
 BATCH = 64
 """Coalitions that a scorer is given at once."""
+NOISES = 4.0
+"""A rise of the log-likelihood by so many standard errors of the engine's rounding is not one."""
 
 
 class NothingToShare(ValueError):
-    """An answer that its sources hardly help: U(N) - U(0), its `rise`, is not above the threshold."""
+    """An answer that its sources hardly help: U(N) - U(0), its `rise`, is not above a threshold."""
 
-    def __init__(self, rise: float, least: float) -> None:
+    def __init__(self, rise: float, why: str) -> None:
         self.rise = rise
         super().__init__(
-            f"there is nothing to share: the sources raise the worth of the answer by {rise:.3g}, which is not above "
-            f"the threshold of {least:.3g}"
+            f"there is nothing to share: the sources raise the worth of the answer by {rise:.3g}, which {why}"
         )
 
 
@@ -130,10 +130,10 @@ class Likelihood:
             )
         return cls(pieces, scorer, target, [*start, *before], after, ids, answer)
 
-    @property
-    def noise(self) -> float:
-        """Standard error of a log-likelihood, due to the engine's rounding."""
-        return self.scorer.noise * float(np.sqrt(len(self.answer)))
+    def is_rounding(self, ends: Floats) -> bool:
+        """Return whether the engine's rounding may make the difference between two worths."""
+        below, above = TARGETS[self.target][1](ends)
+        return not above - below > NOISES * self.scorer.noise * np.sqrt(len(self.answer))
 
     def prompt(self, mask: NDArray[np.bool_]) -> list[int]:
         """Return the prompt of a coalition."""
@@ -143,7 +143,7 @@ class Likelihood:
     def __call__(self, masks: Masks) -> Floats:
         """Return the worth of coalitions."""
         found = self.scorer.logprob([self.prompt(mask) for mask in masks], self.answer)
-        return TARGETS[self.target](found)
+        return TARGETS[self.target][0](found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,10 @@ class Judged:
 
     pieces: Pieces
     judge: Judge
-    noise: ClassVar[float] = 0.0
+
+    def is_rounding(self, ends: Floats) -> bool:
+        """Return False: what a judge says is taken as it is."""
+        return False
 
     def __call__(self, masks: Masks) -> Floats:
         """Return the worth of coalitions."""

@@ -30,8 +30,9 @@ class HF:
         tokenizer: Its tokenizer; needed for a model that is an object.
         dtype: "float32" or "bfloat16".
         device: Default: a GPU if there is one.
-        tree: Whether prompts are scored along a tree of their common beginnings, each of which is computed once.
-            Default: where that saves a third of the tokens. Log-likelihoods are the same but for rounding.
+        tree: Whether prompts are scored along trees of their common beginnings, each of which is computed once, or in
+            padded batches. Default: what is less work for the prompts of a call, counted in tokens and their
+            attention. Log-likelihoods are the same but for rounding.
 
     """
 
@@ -45,22 +46,24 @@ class HF:
         tree: bool | None = None,
     ) -> None:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.dtype, self.tree = dtype, tree
+        self.dtype = dtype
         self.model, read = load(model, tokenizer, dtype, self.device)
         self.reader = Reader(read, self.model.get_input_embeddings().weight.shape[0])
         self.noise = NOISE[dtype]
+        self._continuations = Continuations(self.model, tree)
         self.most_tokens = int(getattr(self.model.config, "max_position_embeddings", None) or 2**31)
 
     @cached_property
     def frame(self) -> Mapping[str, str]:
-        """The engine, the hashes of weights and tokenizer, the precision."""
+        """The engine, the hashes of weights and tokenizer, the precision, and the way of scoring, which rounds."""
         return {
             "engine": f"torch {versions().get('torch')} {self.device.type}",
             "model": weights_digest(self.model),
             "tokenizer": tokenizer_digest(self.reader.tokenizer),
             "precision": self.dtype,
+            "tree": str(self._continuations.tree),
         }
 
     def logprob(self, prompts: Sequence[Ids], answer: Ids) -> Floats:
         """Return (m,) the log-likelihood of the answer after each prompt."""
-        return Continuations(self.model, self.tree).log_likelihood(prompts, answer)
+        return self._continuations.log_likelihood(prompts, answer)

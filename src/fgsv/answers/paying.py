@@ -246,8 +246,9 @@ class Work:
         try:
             with suppress(NothingToShare):
                 valuation = value(pieces, self.scorer, round(times * _least(pieces)), **options, **self.how)
-        except GameError as error:
-            raise GameError(f"answer {answer.id!r:.100}: {error}") from error
+        except (GameError, ValueError) as error:  # a prompt that is too long, among others
+            kind = GameError if isinstance(error, GameError) else ValueError
+            raise kind(f"answer {answer.id!r:.100}: {error}") from error
         return Valued(answer, pieces, stands_for, (records.masks(pieces.n_players), records.values[:, 0]), valuation)
 
     def _arrays(self, draws: Draws, found: Sequence[Valued]) -> tuple[Floats, list[tuple[list[int], Floats]]]:
@@ -278,6 +279,7 @@ class Work:
             efficient=True,
             of_groups=True,
             method="answers",
+            errors="the choice of answers, and of their evaluations",
         )
         end = End(Reason.BUDGET, f"{total.n_draws:,} of {counted(total.n_answers, 'answer')} were drawn")
         spent = sum(len(each.run[1]) for each in valued)

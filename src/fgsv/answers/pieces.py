@@ -77,8 +77,6 @@ class Pieces:
         if duplicates == "first" and (missing := [p for p in answer.passages if p.registered is None]):
             raise ValueError(f"duplicates='first' needs when each passage was registered; {len(missing)} do not say")
         places = _windows(answer, cut, scorer) if not isinstance(cut, str) else _texts(answer, cut)
-        if not places:
-            raise ValueError("the passages have no words")
         players = alike([place.text for place in places])
         placed = tuple(replace(place, player=player) for place, player in zip(places, players, strict=True))
         texts = tuple(places[players.index(player)].text for player in range(max(players) + 1))

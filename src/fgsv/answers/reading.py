@@ -30,7 +30,7 @@ class Reading:
         return iter(self.answers)
 
 
-def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -> Reading:
+def read_answers(path: str | Path, *, fee: Money = 1, drop: bool = False) -> Reading:
     r"""Read a file of answers, one JSON object a line.
 
     A line has `query`, `text` and `passages`, and may have `id` (default: the number of its line), `fee` and
@@ -40,10 +40,10 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
     Args:
         path: The file, in UTF-8.
         fee: Of answers that do not state one.
-        on_error: "raise" an error that names the bad lines, or "drop" them: they are counted and named.
+        drop: Leave out answers that cannot be read, and say which.
 
     Raises:
-        AnswerError: Lines are bad, no line is good, or two answers have the same id.
+        AnswerError: Lines are bad, or two answers have the same id; all are named. Or no line is good.
 
     Examples:
         >>> import json, pathlib, tempfile
@@ -51,7 +51,7 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
         >>> passage = {"text": "Rain fell on Monday.", "publisher": "The Courier"}
         >>> line = json.dumps({"query": "When?", "text": "On Monday.", "passages": [passage]})
         >>> _ = path.write_text(line + "\n{}\n")
-        >>> read = read_answers(path, fee="0.002", on_error="drop")
+        >>> read = read_answers(path, fee="0.002", drop=True)
         >>> read.answers[0].fee, read.left_out
         (Decimal('0.002'), ("line 2: it lacks 'passages', 'query', 'text'",))
 
@@ -71,18 +71,16 @@ def read_answers(path: str | Path, *, fee: Money = 1, on_error: str = "raise") -
                 bad.append(f"line {number}: {error}")
             else:
                 found.append(answer)
-    return finished(path, found, bad, on_error)
+    return finished(path, found, bad, drop)
 
 
-def finished(path: str | Path, found: list[Answer], bad: list[str], on_error: str) -> Reading:
+def finished(path: str | Path, found: list[Answer], bad: list[str], drop: bool) -> Reading:
     """Return what was read, or raise an error that names the bad parts."""
-    if on_error not in ("raise", "drop"):
-        raise ValueError(f"on_error must be 'raise' or 'drop', got {on_error!r:.100}")
-    if bad and on_error == "raise":
+    if bad and not drop:
         more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise AnswerError(
             f"{len(bad)} of {len(bad) + len(found)} answers in {path} cannot be read: {'; '.join(bad[:10])}{more}. "
-            f"{option('on_error', 'drop')} goes on without them"
+            f"{option('drop', True)} goes on without them"
         )
     if not found:
         raise AnswerError(f"{path} has no answers{': ' if bad else ''}{'; '.join(bad[:10])}")

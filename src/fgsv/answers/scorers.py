@@ -55,9 +55,19 @@ def logit(found: Floats) -> Floats:
     return np.asarray(below - np.log(-np.expm1(below)))
 
 
-TARGETS: dict[str, Callable[[Floats], Floats]] = {
-    "log-likelihood": np.asarray,
-    "probability": np.exp,
-    "logit": logit,
+def of_logit(found: Floats) -> Floats:
+    """Return the log-likelihoods of logits.
+
+    >>> of_logit(logit(np.log([0.5, 0.9]))).round(4).tolist()
+    [-0.6931, -0.1054]
+    """
+    return -np.logaddexp(0.0, -found)
+
+
+Change = Callable[[Floats], Floats]
+TARGETS: dict[str, tuple[Change, Change]] = {
+    "log-likelihood": (np.asarray, np.asarray),
+    "probability": (np.exp, lambda found: np.log(np.maximum(found, 1e-300))),
+    "logit": (logit, of_logit),
 }
-"""What a coalition may be worth, from the log-likelihood of the answer."""
+"""What a coalition may be worth, from the log-likelihood of the answer; and that, from its worth."""

@@ -25,7 +25,7 @@ def read_sessions(
     *,
     publishers: Publishers | None = None,
     fee: Money = 1,
-    on_error: str = "raise",
+    drop: bool = False,
 ) -> Reading:
     r"""Read telemetry of answer engines (SPUR Content Telemetry 0.1): an answer for each turn that was completed.
 
@@ -39,7 +39,7 @@ def read_sessions(
             function from the content's id (or its URL, without one) and that hash to the text.
         publishers: The publisher of each content, by its id: a mapping or a function. Default: the host of its URL.
         fee: Of every answer.
-        on_error: "raise" an error that names the bad turns, or "drop" them: they are counted and named.
+        drop: Leave out turns that cannot be read, and say which.
 
     Raises:
         AnswerError: Turns are bad, or none is good.
@@ -76,15 +76,14 @@ def read_sessions(
                     found.append(_answer(name, event, [each for _, each in numbered[:place]], find, publishers, fee))
                 except (ValueError, TypeError, LookupError, OSError) as error:
                     bad.append(f"line {number}, turn {name:.100}: {error}")
-    return finished(path, found, bad, on_error)
+    return finished(path, found, bad, drop)
 
 
 def _events(document: Any) -> tuple[str, list[dict[str, Any]]]:
     """Return the session and the events of a session, of a batch, or of an event that was sent by itself."""
     check_type(document, dict, "a JSON object")
-    if not str(version := document.get("schema_version")).startswith(
-        ("0.1", "1.")
-    ):  # what is used of them is the same
+    version = document.get("schema_version")
+    if not str(version).startswith(("0.1", "1.")):  # what is used of them is the same
         raise ValueError(f"its schema_version is {version!r:.50}, not 0.1")
     if not document.get("session_id"):
         raise ValueError("it has no session_id")

@@ -16,9 +16,6 @@ from fgsv.running import run
 from fgsv.valuation import Valuation
 from fgsv.verification.replay import Records
 
-NOISES = 4.0
-"""A rise of so many standard errors of the engine's rounding is not one."""
-
 
 def value(
     answer: Answer | Pieces,
@@ -92,7 +89,8 @@ def value(
         access = evaluator if records is None else records.watch(evaluator)
         ends = access.ends()
         rise = float(ends[1, 0] - ends[0, 0])
-        threshold = max(NOISES * function.noise, 0.0 if least is None else least)
-        if not rise > threshold:
-            raise NothingToShare(rise, threshold)
+        if not rise > (threshold := 0.0 if least is None else least):
+            raise NothingToShare(rise, f"is not above the threshold of {threshold:.3g}")
+        if function.is_rounding(ends[:, 0]):
+            raise NothingToShare(rise, "may be due to rounding by the engine; float32 rounds least")
         return run.value(access, function.pieces.partition, budget=budget, **options)

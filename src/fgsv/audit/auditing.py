@@ -24,14 +24,15 @@ from fgsv.ledger import Ledger
 from fgsv.running.preparation import access_to, read_players
 from fgsv.running.run import value
 from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total
-from fgsv.valuation.display import Section
-from fgsv.valuation.notebook import html_of
+from fgsv.valuation.display import Section, as_html, as_text
+from fgsv.words import in_percent
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
 DEFAULT_BUDGET = 4000
 SAME_GAME = 0.01
 """How far U(N) - U(0) may be from that of the valuation, relative to it: on a GPU it is not the same twice."""
+SPLITS = "Shell companies: what every split would earn"
 COLUMNS_OF_GSV = ["group", "share", "gsv_share", "gsv_half_width"]
 
 
@@ -66,20 +67,36 @@ class Audit:
         sampled = "" if self.sample is None else f" {self.sample}."
         return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}.{sampled}"
 
-    def __repr__(self) -> str:
-        parts = [[_text_of(self.gsv), self.spent_in_words], [_text_of(self.attacks), *self._warned]]
-        parts += [[each.title, *each.words, _text_of(each.to_frame())] for each in self.tables]
-        return "\n\n".join("\n".join(filter(None, part)) for part in parts if any(part))
+    def sections(self) -> Iterator[Section]:
+        """Yield the usual group values, what splitting earns under them, further sections, and the warnings."""
+        attacks = self.attacks.to_dict("records")
+        if len(self.gsv):
+            words = (
+                "The faithful value (FGSV) sums up what a provider's players contribute, however they are grouped. "
+                "The usual group value (GSV) takes each provider as one block, and changes when it splits into shell "
+                "companies; under FGSV that gains nothing.",
+                self.spent_in_words,
+            )
+            best: dict[str, tuple[str, str]] = {}
+            for row in sorted(attacks, key=lambda row: -row["gain_low"]):  # the largest estimate may be luck
+                best.setdefault(row["group"], _split(row))
+            table = tuple(
+                (row["group"], in_percent(row["share"]), _gsv(row), *best.get(row["group"], ("", "")))
+                for row in sorted(self.gsv.to_dict("records"), key=lambda row: -row["share"])
+            )
+            columns = ("group", "FGSV share", "GSV share", "best split", "gain under GSV")
+            yield Section("Faithful values beside the usual group values", words, columns, table)
+        else:
+            yield Section("Audit", (self.spent_in_words,))
+        if attacks:
+            rows = tuple((row["group"], *_split(row), in_percent(row["gain"])) for row in attacks)
+            said = "In percentage points of all shares. Under FGSV every gain is zero."
+            yield Section(SPLITS, (said,), ("group", "split", "interval", "gain under GSV"), rows, technical=True)
+        yield from self.tables
+        yield Section("Warning", self.warnings)
 
-    def _repr_html_(self) -> str:
-        """Return the tables for a notebook."""
-        sections = [html_of(each.to_frame(), [each.title, *each.words]) for each in self.tables]
-        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks, self._warned)]
-        return "".join([*tables, *sections])
-
-    @property
-    def _warned(self) -> list[str]:
-        return [f"warning: {warning}" for warning in self.warnings]
+    __repr__ = as_text
+    _repr_html_ = as_html
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -108,8 +125,15 @@ class Audit:
         )
 
 
-def _text_of(frame: pd.DataFrame) -> str:
-    return frame.to_string(index=False, float_format=lambda number: f"{number:.6g}") if len(frame) else ""
+def _gsv(row: Mapping[Any, Any]) -> str:
+    half_width = row["gsv_half_width"]
+    return in_percent(row["gsv_share"]) + ("" if half_width == 0 else f" ± {in_percent(half_width)}")
+
+
+def _split(row: Mapping[Any, Any]) -> tuple[str, str]:
+    """Return how an attack splits a group, and the interval of what it gains."""
+    low, high = in_percent(row["gain_low"]), in_percent(row["gain_high"])
+    return f"{row['way']}, into {row['parts']}", f"{low} exactly" if low == high else f"{low} to {high}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame:

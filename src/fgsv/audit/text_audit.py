@@ -33,8 +33,8 @@ def passage_sections(documents: Documents, found: Passages) -> list[Section]:
             f"{count:,} documents have passages that many share, such as licences and headers (the commonest: "
             f"“{commonest}”). These count as boilerplate, not as copies."
         )
-    names = [str(name) for name in documents.partition.names]
-    whose = documents.partition.codes[documents.player_of]
+    names = [str(name) for name in documents.players.partition.names]
+    whose = documents.players.partition.codes[documents.player_of]
     rows = tuple(
         (names[whose[i]], str(documents.names[i]), names[whose[j]], str(documents.names[j]), count, excerpt)
         for i, j, count, excerpt in found.shared

@@ -9,11 +9,11 @@ import typer
 
 from fgsv.cli import config
 from fgsv.cli.options import Function, Json, command
-from fgsv.cli.printing import results_only
+from fgsv.cli.printing import results_only, say
 from fgsv.cli.values import finish
 
 ROYALTIES = Function("answers/paying.py:royalties")
-READ = Function("answers/reading.py:read_answers", only="fee", optional="fee")
+READ = Function("answers/reading.py:read_answers", only="fee drop", optional="fee")
 VALUE = Function("answers/valuing.py:value", only="duplicates least")
 
 
@@ -24,9 +24,6 @@ def royalties(
     model: Annotated[
         str, typer.Option(help="Folder or hub name of the causal language model that the contract names")
     ],
-    drop: Annotated[
-        bool, typer.Option("--drop", help="Leave out answers that cannot be read, and say which")
-    ] = False,
     as_json: Json = False,
     **given: Any,
 ) -> None:
@@ -38,12 +35,11 @@ def royalties(
     Example: fgsv royalties answers.jsonl --model NAME --fee 0.002 --sample 2000 --seed-from 1.0854 --ledger month.db
     """
     from fgsv import answers
-    from fgsv.cli import console
 
     config.check_place(context)
-    read = answers.read_answers(file, on_error="drop" if drop else "raise", **READ.of(given))
+    read = answers.read_answers(file, **READ.of(given))
     config.save(context)
-    console.say_all(f"left out: {each}" for each in read.left_out if not as_json)
+    say(*(f"left out: {each}" for each in read.left_out if not as_json))
     with results_only():
         how = ROYALTIES.of(given) | VALUE.of(given) | {"command": context.find_root().obj}
         result = answers.royalties(read.answers, answers.HF(model), **how)

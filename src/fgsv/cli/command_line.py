@@ -28,7 +28,7 @@ from fgsv.cli.answers import royalties
 from fgsv.cli.demo import demo
 from fgsv.cli.help_texts import App
 from fgsv.cli.options import Json
-from fgsv.cli.printing import echo, print_json
+from fgsv.cli.printing import print_json, say
 from fgsv.signals import ENDINGS
 from fgsv.words import in_command
 
@@ -106,20 +106,20 @@ def main(arguments: list[str] | None = None) -> None:
             error.show()
         else:
             path = "fgsv" if error.ctx is None else error.ctx.command_path
-            echo(f"error: {_one_line(error.format_message())} (see {path} --help)", err=True)
+            say(f"error: {_one_line(error.format_message())} (see {path} --help)")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        typer.echo("interrupted before the first estimate", err=True)
+        say("interrupted before the first estimate")
         raise SystemExit(1) from None
     except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
-        echo(f"error: {_one_line(error)}{'' if _is_on_purpose(error) else TRACEBACK}", err=True)
+        say(f"error: {_one_line(error)}{'' if _is_on_purpose(error) else TRACEBACK}")
         raise SystemExit(2) from None
     except Exception as error:
         if debug:
             raise
-        echo(f"failed: {_one_line(error)}{TRACEBACK}", err=True)
+        say(f"failed: {_one_line(error)}{TRACEBACK}")
         raise SystemExit(1) from None
 
 

@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from fgsv.cli.printing import say
 from fgsv.packages import how_to_install
 from fgsv.payout import PayoutRefused
 from fgsv.planning import Limits, Plan, Watcher
@@ -97,29 +98,17 @@ def _aligned(rows: list[list[str]]) -> Iterator[str]:
         yield "  ".join(cells) + "\n"
 
 
-def say(words: str) -> None:
-    """Print a line to stderr, so that stdout holds only results."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(words)))
-
-
-def say_all(lines: Iterable[str]) -> None:
-    """Print lines to stderr, so that stdout holds only results."""
-    for words in lines:
-        say(words)
-
-
-def show_section(section: Section) -> None:
-    """Print the sentences of a section, then its table."""
-    say_all(section.lines)
-    if section.rows:
-        show(section)
+def show_sections(sections: Iterable[Section]) -> None:
+    """Print the sentences of each section, then its table."""
+    for section in sections:
+        say(*section.lines)
+        if section.rows:
+            show(section)
 
 
 def show_result(result: Result) -> None:
     """Print what a result says; why a payout was refused or a step failed is said last, by the command."""
-    for section in shown(result):
-        if section.title not in (REFUSED, FAILED):
-            show_section(section)
+    show_sections(each for each in shown(result) if each.title not in (REFUSED, FAILED))
 
 
 def code_of_payout(unpaid: PayoutRefused | None, *, quiet: bool = False) -> int:
@@ -141,7 +130,7 @@ def watching(limits: Limits, *, quiet: bool) -> Iterator[Watcher]:
             return
         with bar_of_evaluations() as bar:
             yield Bar(limits, bar)
-    say_all(dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
+    say(*dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
 
 
 class Bar(Watcher):

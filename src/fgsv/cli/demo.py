@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fgsv.cli.options import Json
+from fgsv.cli.printing import say
 
 
 def demo(
@@ -25,7 +26,6 @@ def demo(
 
     Example: fgsv demo --out fgsv-demo
     """
-    from fgsv.cli import console
     from fgsv.cli.hospitals import write
     from fgsv.pipeline import check_folder
 
@@ -36,8 +36,8 @@ def demo(
     arguments += ["--audit", "--out"]
     if not as_json:
         again = f"{out if out.name else out.absolute()}-by-hand"
-        console.say(f"ten hospitals in {hospitals}; to run this yourself:")
-        console.say(f"  {shlex.join(['fgsv', 'value', *arguments, again])}")
+        say(f"ten hospitals in {hospitals}; to run this yourself:")
+        say(f"  {shlex.join(['fgsv', 'value', *arguments, again])}")
     options = [str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])]
     assert context.parent is not None
     command = context.parent.command.get_command(context.parent, "value")  # type: ignore[attr-defined]

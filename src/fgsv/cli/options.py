@@ -90,6 +90,8 @@ NEEDS = {
 PACKAGE = Path(fgsv.__file__).parent
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n        .*)*)", re.MULTILINE)
 """A parameter and its words in Args."""
+AS_IN = "As in "
+"""Words of a parameter that another function explains."""
 IN_PYTHON = re.compile(r"(?:^|(?<=\. ))In Python\b.*?(?:\. |\.?$)")
 """A sentence that is not for commands."""
 
@@ -223,7 +225,8 @@ def _described(functions: Iterable[Function]) -> dict[str, Parameter]:
     for function in functions:
         for key, parameter in function.options.items():
             words = IN_PYTHON.sub("", parameter.words).strip().removesuffix(".")
-            if function.chosen_by not in ("", key) and (key not in found or words != found[key].words):
+            explained = key in found and (words == found[key].words or words.startswith(AS_IN))
+            if function.chosen_by not in ("", key) and not explained:
                 before = f"{found[key].words}. " if key in found else ""
                 words = f"{before}With {_flag(function.chosen_by)}: {words[0].lower()}{words[1:]}"
             elif key in found:

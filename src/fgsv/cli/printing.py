@@ -15,9 +15,15 @@ import typer
 from fgsv.words import printable
 
 
-def echo(words: Any, *, err: bool = False) -> None:
-    """Print a line to stdout or stderr, without control characters."""
-    typer.echo(printable(words), err=err)
+def echo(words: Any) -> None:
+    """Print a line to stdout, without control characters."""
+    typer.echo(printable(words))
+
+
+def say(*lines: Any) -> None:
+    """Print lines to stderr, without control characters: stdout holds only results."""
+    for words in lines:
+        typer.echo(printable(words), err=True)
 
 
 def print_json(document: Any) -> None:

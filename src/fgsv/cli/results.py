@@ -11,7 +11,7 @@ import typer
 
 from fgsv.cli.ledger import report_differences
 from fgsv.cli.options import ForceFile, Function, Json, Saved, command
-from fgsv.cli.printing import print_json
+from fgsv.cli.printing import print_json, say
 from fgsv.cli.values import TERMS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def report(
     if as_json:
         print_json({"report": str(page)})
     else:
-        console.say(f"written: {page}")
+        say(f"written: {page}")
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json) if "payout" in given else 0)
 
 
@@ -87,14 +87,13 @@ def compare(
     Example: fgsv compare march/valuation.json april/valuation.json
     """
     from fgsv.cli import console
-    from fgsv.report.sections import then_and_now
     from fgsv.results import Result, compare_results
 
     found = compare_results(Result.load(first), Result.load(second), **COMPARE.of(given))
     if as_json:
         print_json(found.to_dict())
     else:
-        console.show_section(then_and_now(found))
+        console.show_sections(found.sections())
 
 
 @command(SPLIT)
@@ -115,7 +114,6 @@ def payout(
     """
     from fgsv.cli import console
     from fgsv.pipeline import check_file, write_payout
-    from fgsv.report.sections import payments
     from fgsv.results import Result
     from fgsv.results.as_json import document_of
 
@@ -127,12 +125,12 @@ def payout(
     if as_json:
         print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
     elif paid is not None:
-        console.show_section(payments(paid, next(iter(result.groupings))))
-        console.say_all(paid.notes)
+        console.show_sections([paid.section(next(iter(result.groupings)))])
+        say(*paid.notes)
         if result.source is not None:
-            console.say_all(f"warning: {each}" for each in result.source.warnings_of_payments)
+            say(*(f"warning: {each}" for each in result.source.warnings_of_payments))
     if out is not None and paid is not None:
-        console.say(f"written: {write_payout(out, paid)}")
+        say(f"written: {write_payout(out, paid)}")
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
 
 
@@ -175,7 +173,6 @@ def sensitivity(
     Example: fgsv sensitivity result/valuation.json with-knn/valuation.json
     """
     from fgsv.cli import console
-    from fgsv.report.sections import by_question
     from fgsv.results import Result, sensitivity
 
     more = others or []
@@ -183,9 +180,8 @@ def sensitivity(
     found = sensitivity(Result.load(saved), *map(Result.load, more), labels=labels, **SENSITIVITY.of(given))
     if as_json:
         print_json(found.to_dict())
-        return
-    for section in by_question(found):
-        console.show_section(section)
+    else:
+        console.show_sections(found.sections())
 
 
 @command(VERIFY, VERIFY_DATA)

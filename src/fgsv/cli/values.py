@@ -10,7 +10,7 @@ import typer
 
 from fgsv.cli import config
 from fgsv.cli.options import ForceFile, Function, Json, command
-from fgsv.cli.printing import print_json, results_only
+from fgsv.cli.printing import print_json, results_only, say
 from fgsv.words import level
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def value(context: typer.Context, file: Files, as_json: Json = False, **given: A
     if "payout" in given:
         run["payout"] = Terms(given["payout"], **TERMS.of(given))
     if not as_json:
-        console.say_all(data.notes)
+        say(*data.notes)
     shown = limits.beside_audit() if given.get("audit") else limits
     with results_only(), console.watching(shown, quiet=as_json) as watcher:
         result = value_data(data, watcher=watcher, **run)
@@ -104,11 +104,11 @@ def finish(result: Result, out: Path | None, as_json: bool) -> None:
     else:
         console.show_result(result)
         if result.sealed is not None:
-            console.say(f"sealed by {result.sealed.commitment}: root {result.sealed.root}")
+            say(f"sealed by {result.sealed.commitment}: root {result.sealed.root}")
         console.say_written(out, result)
     code = console.code_of_payout(result.unpaid, quiet=as_json)
     if result.errors:
-        console.say_all(f"failed: {error}" for error in result.errors[:-1])
+        say(*(f"failed: {error}" for error in result.errors[:-1]))
         raise result.errors[-1]
     raise typer.Exit(1 if result.interrupted else code)
 
@@ -141,12 +141,12 @@ def plan(context: typer.Context, file: Files, as_json: Json = False, **given: An
         document |= {"start": found.start} if found.start else {}
         print_json(document | {"warnings": list(data.warnings)})
         return
-    console.say_all([*data.notes, *([found.start] if found.start else [])])
-    console.say_all(f"warning: {warning}" for warning in data.warnings)
+    say(*data.notes, *([found.start] if found.start else []))
+    say(*(f"warning: {warning}" for warning in data.warnings))
     console.show(found.to_frame(), f"the cost of precision, at {level(found.confidence)} confidence")
     if evaluations is not None:
-        console.say(console.describe(found, limits))
-    console.say_all(found.foreseen)
+        say(console.describe(found, limits))
+    say(*found.foreseen)
 
 
 @command(HOLD_OUT)
@@ -164,7 +164,6 @@ def hold_out(
 
     Example: fgsv hold-out all.csv --fraction 0.25 --group provider --split-seed 480915722
     """
-    from fgsv.cli import console
     from fgsv.data.holding_out import hold_out as held_out
     from fgsv.files import write_whole
     from fgsv.pipeline import check_file
@@ -179,4 +178,4 @@ def hold_out(
     if as_json:
         print_json({str(path): len(rows) for path, rows in zip(paths, parts, strict=True)})
         return
-    console.say_all(f"{len(rows):,} rows written to {path}" for path, rows in zip(paths, parts, strict=True))
+    say(*(f"{len(rows):,} rows written to {path}" for path, rows in zip(paths, parts, strict=True)))

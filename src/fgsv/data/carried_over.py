@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.data.choice import contents_of
-from fgsv.data.inputs import read_all
+from fgsv.data.joining import read_all
 from fgsv.data.preprocessing import Fitted
 from fgsv.data.reading import TableError
 from fgsv.files import decode

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from fgsv.checks import as_number
-from fgsv.data.reading import TableError
+from fgsv.data.reading import TableError, as_floats
 from fgsv.types import Floats, Ints, Masks
 from fgsv.words import numbered, option
 
@@ -182,16 +182,15 @@ def contents_of(rows: pd.DataFrame) -> list[bytes]:
     """
     names = sorted(rows.columns)
     numbers = np.empty((len(rows), len(names)))
-    words: list[list[str]] = [[] for _ in range(len(rows))]
+    words = np.full(len(rows), "", dtype=object)
     for position, name in enumerate(names):
         numbers[:, position] = _numbers(rows[name]) + 0.0  # the zeros +0 and -0 are one number
         text = np.isnan(numbers[:, position]) & rows[name].notna().to_numpy()
-        for row, cell in zip(np.flatnonzero(text), rows.loc[text, name].astype(str), strict=True):
-            words[row].append(f"{name}={cell}")
+        words[text] += [f"\0{name}={cell}" for cell in rows.loc[text, name].astype(str)]
     numbers[np.isnan(numbers)] = np.nan  # of all NaN the same one
     content = numbers.tobytes()  # slices of it: rows of an array are slow
     width = numbers.itemsize * len(names)
-    return [content[i * width : (i + 1) * width] + "\0".join(text).encode() for i, text in enumerate(words)]
+    return [content[i * width : (i + 1) * width] + text[1:].encode() for i, text in enumerate(words)]
 
 
 def contents_with_target(features: pd.DataFrame, target: ArrayLike) -> list[bytes]:
@@ -205,7 +204,7 @@ def _numbers(column: pd.Series[Any]) -> Floats:
         if column.dtype.kind in "mM":  # dates are read from text, and compared as text
             return np.full(len(column), np.nan)
         column = column.astype(object)
-    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    return as_floats(column)
 
 
 def _uniform(contents: Sequence[bytes], seed: int) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -58,12 +59,16 @@ class Dataset(ABC):
         """Return which rows several providers have, and what an audit says about that."""
 
     @abstractmethod
-    def facts(self) -> dict[str, str]:
-        """Return a sentence about what each provider delivered, beside the average; empty if players are shared."""
+    def facts_of(self, owners: Partition) -> dict[str, str]:
+        """Return a sentence about what each of the owners of rows delivered, beside the average."""
 
     @abstractmethod
     def cheaper_evaluations(self) -> list[str]:
         """Return what would make evaluations cheaper, in words."""
+
+    def facts(self) -> dict[str, str]:
+        """Return a sentence about what each provider delivered, beside the average; empty if players are shared."""
+        return self.facts_of(self.row_owners()) if self.partition.is_disjoint else {}
 
     def cheaper(self) -> str:
         """Return what would make a run cheaper, in words; empty if nothing would."""
@@ -78,10 +83,11 @@ class Dataset(ABC):
         if self.units is not None or partition.n_players <= 2 * FEW_PLAYERS or partition.n_groups > FEW_PLAYERS:
             return None
         main = next(iter(self.groupings))
-        of_main = replace(self.rows, groupings={main: partition}, paid=(main,))
-        rows = in_units(of_main, None, FEW_PLAYERS, seed=self.source.split_seed or 0)
-        assert rows.pieces is not None
-        return rows.pieces.size, self.game_of_units(rows.units), rows.partition
+        of_main = replace(self.rows.players, groupings={main: partition}, paid=(main,))
+        rows = replace(self.rows, players=of_main)
+        larger = in_units(rows, None, FEW_PLAYERS, seed=self.source.split_seed or 0).players
+        assert larger.pieces is not None
+        return larger.pieces.size, self.game_of_units(larger.units), larger.partition
 
     def classes(self) -> Any:
         """Return the class of each player, or None where players have none."""
@@ -98,24 +104,25 @@ class Dataset(ABC):
     @property
     def groupings(self) -> dict[str, Partition]:
         """Column -> partition of the players; the first is the main one."""
-        return dict(self.rows.groupings)
+        return dict(self.rows.players.groupings)
 
     @property
     def partition(self) -> Partition:
         """Who owns which player, by the main grouping."""
-        return next(iter(self.groupings.values()))
+        return self.rows.players.partition
 
     @property
     def units(self) -> Any:
         """(rows,) the unit of each training row; None where each row is a player."""
-        return self.rows.units
+        return self.rows.players.units
 
     def contents(self) -> list[bytes]:
         """Return what the model learns from each training row: rows are equal if these are."""
         return self.rows.contents()
 
+    @cached_property
     def equal_rows(self) -> tuple[Masks, list[str]]:
-        """Return (rows,) whether another provider has an equal row, and a warning that names whose are equal."""
+        """(rows,) whether another provider has an equal row, and a warning that names whose are equal."""
         contents = self.contents()
         if not self.partition.is_disjoint:
             return np.zeros(len(contents), dtype=bool), []

@@ -55,9 +55,10 @@ class Documents(TrainingRows):
     @cached_property
     def player_of(self) -> NDArray[Any]:
         """(rows,) the number of the player that each document is part of."""
-        return np.arange(len(self.texts)) if self.units is None else pd.factorize(self.units)[0]
+        units = self.players.units
+        return np.arange(len(self.texts)) if units is None else pd.factorize(units)[0]
 
-    def players(self, rows: Masks | None = None) -> list[list[str]]:
+    def by_player(self, rows: Masks | None = None) -> list[list[str]]:
         """Return the documents of each player: of all of them, or of those with documents that a mask selects."""
         chosen = slice(None) if rows is None else rows
         players = pd.factorize(self.player_of[chosen])[0]
@@ -66,7 +67,8 @@ class Documents(TrainingRows):
     def describe_player(self, player: int) -> tuple[str, str]:
         """Return a player's name and the first words of its first document."""
         rows = np.flatnonzero(self.player_of == player)
-        name = str(self.names[rows[0]] if self.units is None else self.units[rows[0]])
+        names = self.names if self.players.units is None else self.players.units
+        name = str(names[rows[0]])
         words = " ".join(str(self.texts[rows[0]])[: 4 * SHOWN].split())
         return name, words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
 
@@ -113,22 +115,18 @@ def prepare_texts(
     made = Documents(
         texts=table.frame.loc[~choice.is_test, text].to_numpy(object),
         names=_names(table)[~choice.is_test],
-        units=players.units,
-        groupings=players.groupings,
+        players=players,
         tests=_tests(tested, text, output_by, prompt),
         test_groups={name: tested.frame[name].to_numpy(object) for name in roles.group if name in tested.frame},
         notes=(
             *dict.fromkeys([*table.notes, *tested.notes]),
             f"tested on {choice.note}",
             *([] if test is not None else [NEXT_MONTH]),
-            *players.notes,
         ),
-        registered=players.registered,
+        registered=None if rows.ranks is None else rows.ranks[~choice.is_test],
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),
         by_folder=table.by_file == PROVIDER,
-        paid=tuple(roles.group),
-        shared_units=roles.shared_units,
     )
     return in_units(made, roles.unit_size, roles.max_players, seed=roles.split_seed)
 

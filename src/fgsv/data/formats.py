@@ -1,25 +1,113 @@
-"""Formats other than text in columns: JSON lines, Excel and zip."""
+"""Formats: which one a file has, and how those other than text in columns become rows: JSON, Excel, Parquet, zip."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas as pd
 
-from fgsv.data.reading import TableError, check_names, with_text
+from fgsv.data.reading import (
+    TableError,
+    TableFile,
+    check_names,
+    could_be_utf8,
+    decode,
+    empty_file,
+    is_utf8,
+    read_text,
+    with_text,
+    without_rows,
+)
 from fgsv.files import most_expanded
 from fgsv.packages import optional
+from fgsv.words import counted, option
 
 PARQUET = b"PAR1"
 """How such a file begins; so the next two."""
 ZIP = b"PK\x03\x04"
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 EXCEL_BOOK = "xl/workbook.xml"
+FOREIGN = {
+    b"SQLite format 3\x00": "is an SQLite database, not a table: export the table as CSV",
+    b"ARROW1": "is a Feather or Arrow file: save it as Parquet or CSV",
+    b"BZh91AY&SY": "is compressed with bzip2: decompress it first, or use gzip",
+    b"\xfd7zXZ\x00": "is compressed with xz: decompress it first, or use gzip",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd: decompress it first, or use gzip",
+}
+"""How files that are not read begin, and what to do with them."""
+
+
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a file that may be a table; of the path -, those of stdin."""
+    if str(path) == "-":
+        content = sys.stdin.buffer.read()
+    elif path.is_dir():
+        raise TableError(
+            f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several; texts with "
+            f"one folder for each provider are opened without {option('target')}"
+        )
+    elif not path.exists():
+        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
+        raise TableError(f"there is no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
+    elif path.is_char_device() or path.is_block_device():
+        raise TableError(f"{path} is a device: expected a CSV, TSV or Parquet file")
+    else:
+        content = path.read_bytes()
+    if not content:
+        raise empty_file(path)
+    for beginning, what in FOREIGN.items():
+        if content.startswith(beginning):
+            raise TableError(f"{path} {what}")
+    return content
+
+
+def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
+    r"""Return the rows of a CSV, TSV, JSON (each may be gzipped), Excel or Parquet file.
+
+    >>> parse(Path("small.csv"), b"provider,y\n007,1\n008,2\n", text=["provider"]).frame["provider"].tolist()
+    ['007', '008']
+
+    The separator is the one of comma, tab, semicolon and bar that is most frequent in the header. Where it is a
+    semicolon, columns written with decimal commas become numbers, and a note names them.
+
+    Args:
+        path: Names the file in errors, and says which kind of file it is where the content does not.
+        content: Its bytes.
+        text: Columns that are kept as they are written.
+        encoding: That of a text file.
+
+    Raises:
+        TableError: It is no table, or has no rows.
+
+    """
+    notes: list[str] = []
+    if {".parquet", ".pq"} & set(path.suffixes) or content.startswith(PARQUET):
+        frame = _read_parquet(path, content, text)
+    elif content.startswith((ZIP, OLD_EXCEL)):
+        frame, notes = read_excel(path, content, text)
+    else:
+        decoded = decode(path, content, encoding)
+        if is_json(path, decoded):
+            frame = read_json(path, decoded, text)
+        else:
+            frame, notes = read_text(path, decoded, text)
+        if not is_utf8(encoding) and could_be_utf8(path, content, decoded):
+            notes.append(f"read as {encoding}, but also valid utf-8: {path.name}. If it is utf-8, it is garbled")
+    empty = frame.isna().all(axis=1)
+    if empty.all():
+        raise TableError(f"{path} has a header but no rows")
+    if empty.any():  # spreadsheets export them as lines of separators
+        frame = without_rows(frame, empty)
+        notes.append(f"left out {counted(int(empty.sum()), 'empty row')} of {path.name}")
+    return TableFile(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
 def is_json(path: Path, text: str) -> bool:
@@ -136,6 +224,27 @@ def _check_formulas(path: Path, formulas: Any, results: Any) -> None:
                     f"{path} has a formula that was never calculated, in cell {formula.coordinate}: open the file in "
                     "a spreadsheet program and save it there"
                 )
+
+
+def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFrame:
+    parquet = optional("pyarrow.parquet", "Parquet files", extra="parquet")
+    try:
+        described = parquet.read_metadata(io.BytesIO(content))
+    except Exception as error:
+        raise TableError(f"{path} is not a Parquet file: {error}") from None
+    cells = described.num_rows * described.num_columns
+    most = most_expanded(len(content))
+    if 8 * cells > most:
+        raise TableError(
+            f"{path} has {cells:,} cells, which take more than {most / 2**20:,.0f} MiB, far more than its size: if "
+            "you trust it, save it as CSV first"
+        )
+    try:
+        frame = pd.read_parquet(io.BytesIO(content))
+    except Exception as error:
+        raise TableError(f"{path} is not a Parquet file: {error}") from None
+    # an index with names is columns of the file
+    return with_text(frame.reset_index(drop=all(name is None for name in frame.index.names)), text)
 
 
 def members(path: Path, content: bytes) -> list[tuple[Path, bytes]] | None:

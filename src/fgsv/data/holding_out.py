@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.data.choice import chosen
-from fgsv.data.inputs import read_all
-from fgsv.data.players import labels_of, without_training_rows
+from fgsv.data.joining import read_all
+from fgsv.data.players import Rows, without_training_rows
 from fgsv.data.reading import listed_names
+from fgsv.data.roles import Roles
 from fgsv.types import Masks
 
 
@@ -49,14 +49,13 @@ def hold_out(
     names = listed_names(group)
     columns = [str(name) for name in read_all(path, group=names, encoding=encoding).frame.columns]
     table = read_all(path, group=names, text=columns, encoding=encoding)
-    labels = {name: labels_of(table, name, "") for name in names}
-    content = [name for name in columns if name not in names]
+    roles = Roles(names, unit=unit, test_fraction=fraction, split_seed=split_seed, group_missing="")
+    rows = Rows.of(table, roles)
 
     def problem(is_test: Masks) -> str | None:
         if not is_test.any() or is_test.all():
             return "no row is held out" if not is_test.any() else "every row is held out"
-        return without_training_rows(labels, is_test)
+        return without_training_rows(rows.labels, is_test)
 
-    units = None if unit is None else table.column(unit, "the unit")
-    choice = chosen(table.frame[content], units, fraction, split_seed, problem)
+    choice = rows.choose([name for name in columns if name not in names], problem)
     return table.frame[~choice.is_test], table.frame[choice.is_test]

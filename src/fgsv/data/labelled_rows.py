@@ -18,7 +18,7 @@ from fgsv.data.reading import TableError, TableFile, odd_number, without_rows
 from fgsv.data.roles import Roles
 from fgsv.game import provider_digest
 from fgsv.ledger.kept_rows import PROVIDER
-from fgsv.types import Masks
+from fgsv.types import Ints, Masks
 from fgsv.words import option, some
 
 Task = Literal["classification", "regression"]
@@ -100,16 +100,9 @@ def prepare(
             test.column(name, "a feature")
         choice = Choice(np.zeros(len(y), dtype=bool), f"{len(test.frame)} rows of {test.name}")
         tested = test
-        test_groups = {name: test.frame[name].to_numpy() for name in roles.group if name in test.frame}
     else:
         choice = _choice(rows, y, task, content, carried)
-        kept = choice.kept
-        if kept is None:
-            owners = map(provider_digest, rows.labels[roles.group[0]][choice.places])
-            kept = table.frame.iloc[choice.places].assign(**{PROVIDER: list(owners)})
-        tested = replace(table, frame=kept)
-        places: Any = choice.places if choice.kept is None else []
-        test_groups = {name: each[places] for name, each in rows.labels.items()}
+        tested = replace(table, frame=_own_test_rows(rows, choice.places) if choice.kept is None else choice.kept)
     test_y = _target(tested.frame[target], task)
     _check_target(y[~choice.is_test], test_y, task, target)
     players = rows.players(choice.is_test)
@@ -119,9 +112,8 @@ def prepare(
         target=y[~choice.is_test],
         test_features=tested.frame[names],
         test_target=test_y,
-        units=players.units,
-        groupings=players.groupings,
-        test_groups=test_groups,
+        players=players,
+        test_groups={name: tested.frame[name].to_numpy() for name in roles.group if name in tested.frame},
         task=task,
         notes=(
             *dict.fromkeys([*table.notes, *tested.notes]),
@@ -129,19 +121,23 @@ def prepare(
             f"tested on {choice.note}",
             *([] if named else [NEXT_MONTH]),
             *earlier,
-            *players.notes,
         ),
         test_hashes=None if named else tuple(row_hashes(tested.frame[_identity(content, roles)])),
         test_rows=None if named else tested.frame.reindex(columns=[*_identity(content, roles), PROVIDER]),
         test_slices={name: _slices(tested, name) for name in slices},
-        registered=players.registered,
+        registered=None if rows.ranks is None else rows.ranks[~choice.is_test],
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),
-        paid=tuple(roles.group),
-        shared_units=roles.shared_units,
     )
     units = None if carried is None else carried.units
     return in_units(made, roles.unit_size, roles.max_players, seed=roles.split_seed, carried=units)
+
+
+def _own_test_rows(rows: Rows, places: Ints) -> pd.DataFrame:
+    """Return test rows of a table, with their providers and a digest of the first."""
+    providers = {name: each[places] for name, each in rows.labels.items()}
+    digests = list(map(provider_digest, providers[rows.roles.group[0]]))
+    return rows.table.frame.iloc[places].assign(**providers, **{PROVIDER: digests})
 
 
 def _features(

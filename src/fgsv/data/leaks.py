@@ -20,7 +20,7 @@ from fgsv.data.choice import contents_with_target
 from fgsv.data.documents import Documents
 from fgsv.data.labelled_rows import LabelledRows
 from fgsv.data.players import shown
-from fgsv.data.preprocessing import Columns, days
+from fgsv.data.preprocessing import Columns
 from fgsv.data.reading import as_listed, odd_number
 from fgsv.types import Floats
 
@@ -129,10 +129,8 @@ def _as_numbers(rows: LabelledRows, columns: Columns, name: str) -> tuple[Floats
     if name in columns.categories:
         codes, _ = pd.factorize(pd.concat([part.astype(object) for part in parts]).astype(str))
         numbers = [codes[: len(parts[0])], codes[len(parts[0]) :]]
-    elif name in columns.dates:
-        numbers = [days(part, name in columns.day_first) for part in parts]
     else:
-        numbers = [pd.to_numeric(part, errors="coerce").to_numpy(dtype=float, na_value=np.nan) for part in parts]
+        numbers = [columns.as_numbers(part) for part in parts]
     first, second = (np.nan_to_num(np.asarray(each, dtype=float), nan=-1.0)[:, None] for each in numbers)
     limit = max(1.0, np.abs(first).max() / MOST_OF_TREES, np.abs(second).max() / MOST_OF_TREES)
     return first / limit, second / limit

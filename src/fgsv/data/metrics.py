@@ -74,11 +74,15 @@ class Scores:
     metrics: Sequence[str]
     also: Mapping[str, Any]
     """Further outputs, without effect on payments: other metrics, and the first one on slices of the test rows."""
+    empty: Any
+    """U(0) of every output, as `fgsv.utility` takes it; None: the score of the best constant."""
     notes: tuple[str, ...] = ()
     """Why this metric was chosen, if nobody chose it."""
 
     @classmethod
-    def of(cls, rows: LabelledRows, learner: Any, metrics: Sequence[str], others: Sequence[str]) -> Scores:
+    def of(
+        cls, rows: LabelledRows, learner: Any, metrics: Sequence[str], others: Sequence[str], empty: Any
+    ) -> Scores:
         """Choose a metric if there is none, and add the others.
 
         Args:
@@ -86,9 +90,10 @@ class Scores:
             learner: The model: it decides whether probabilities or ranks can be scored.
             metrics: Names that the user gave; none: the default.
             others: Names of further scores, without effect on payments.
+            empty: U(0) of each metric; None: the score of the best constant.
 
         Raises:
-            TableError: There are several metrics and further scores.
+            TableError: There are several metrics, or several numbers `empty`, and further scores.
 
         """
         notes: tuple[str, ...] = ()
@@ -103,7 +108,13 @@ class Scores:
         for column, slices in rows.test_slices.items():
             for each in sorted(pd.unique(pd.Series(slices))):
                 also[f"{column}: {each}"] = metrics[0], slices == each
-        return cls(metrics, also, notes)
+        if also:
+            given = [None] if empty is None else np.atleast_1d(empty).tolist()
+            if len(given) != 1:
+                defaults = f"the scores of {option('also_metric')} keep their defaults"
+                raise TableError(f"{option('empty')} takes one number, for {metrics[0]}: {defaults}")
+            empty = [*given, *[None] * len(also)]
+        return cls(metrics, also, empty, notes)
 
     @property
     def scoring(self) -> Any:
@@ -116,16 +127,6 @@ class Scores:
     def weights(self) -> tuple[float, ...] | None:
         """Weights of the outputs that payments depend on; None if it is all of them."""
         return (1.0, *(0.0 for _ in self.also)) if self.also else None
-
-    def worth_of_nothing(self, empty: float | Sequence[float] | None) -> Any:
-        """Return U(0) of every output, as `fgsv.utility` takes it, from what the user gave for the metrics."""
-        if not self.also:
-            return empty
-        given = [None] if empty is None else np.atleast_1d(empty).tolist()
-        if len(given) != 1:
-            defaults = f"the scores of {option('also_metric')} keep their defaults"
-            raise TableError(f"{option('empty')} takes one number, for {self.metrics[0]}: {defaults}")
-        return [*given, *[None] * len(self.also)]
 
     def describe(self, game: Any) -> list[str]:
         """Return what a game with these outputs is, in plain words."""

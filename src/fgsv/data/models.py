@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.base import is_classifier, is_regressor
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from fgsv.data.labelled_rows import Task
 from fgsv.data.reading import TableError
 from fgsv.packages import load_object
 from fgsv.words import option
 
-NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
-"""Short names of models."""
+NAMES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "logistic": ("linear_model:LogisticRegression", "linear_model:LogisticRegression", {}),
+    "ridge": ("linear_model:Ridge", "linear_model:Ridge", {}),
+    "knn": ("neighbors:KNeighborsClassifier", "neighbors:KNeighborsRegressor", {}),
+    "hgb": ("ensemble:HistGradientBoostingClassifier", "ensemble:HistGradientBoostingRegressor", {}),
+    "mlp": ("neural_network:MLPClassifier", "neural_network:MLPRegressor", {"hidden_layer_sizes": (32,)}),
+}
+"""Short name -> scikit-learn's models for a classification and for a regression, and their settings."""
+RANDOM = ("hgb", "mlp")
+"""Those that have a seed."""
 
 
 def task_of(name: Any) -> Task | None:
@@ -39,7 +45,7 @@ def model_of(name: Any, task: Task, seed: int) -> Any:
             function that returns one when it is called without arguments; or an estimator. Default: logistic for a
             classification, ridge for a regression.
         task: "classification" or "regression".
-        seed: Of the models of `NAMES` that are trained at random.
+        seed: Of the models in `RANDOM`.
 
     Raises:
         TableError: There is no such model, or it is for another task.
@@ -61,25 +67,13 @@ def model_of(name: Any, task: Task, seed: int) -> Any:
 
 
 def _built_in(name: str, task: Task, seed: int) -> Any:
-    classes = task == "classification"
-    if name == "logistic":
-        return LogisticRegression()
-    if name == "ridge":
-        return Ridge()
-    if name == "knn":
-        return KNeighborsClassifier() if classes else KNeighborsRegressor()
-    if name == "hgb":
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-        return (HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor)(random_state=seed)
-    if name == "mlp":
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-
-        network = MLPClassifier if classes else MLPRegressor
-        return network(hidden_layer_sizes=(32,), max_iter=200, random_state=seed)
-    raise TableError(
-        f"unknown model {name!r}: expected one of {', '.join(NAMES)}, package.module:object or file.py:object"
-    )
+    if name not in NAMES:
+        raise TableError(
+            f"unknown model {name!r}: expected one of {', '.join(NAMES)}, package.module:object or file.py:object"
+        )
+    classifier, regressor, settings = NAMES[name]
+    model = load_object(f"sklearn.{classifier if task == 'classification' else regressor}")(**settings)
+    return model.set_params(random_state=seed) if name in RANDOM else model
 
 
 def _loaded(name: str) -> Any:

@@ -105,7 +105,7 @@ def in_units(
     """Return training rows with pieces as players, if arguments ask for them.
 
     Rows of providers by different columns are in different pieces. Other groupings may share a piece as
-    `rows.shared_units` says.
+    `rows.players.shared_units` says.
 
     Args:
         rows: Training rows, each of which is a player.
@@ -117,17 +117,19 @@ def in_units(
     """
     if carried is None and unit_size is None and max_players is None:
         return rows
-    labels = {name: np.array(each.names, dtype=object)[each.codes] for name, each in rows.groupings.items()}
-    paid = pd.DataFrame({name: labels[name] for name in rows.paid})
+    players = rows.players
+    labels = {name: np.array(each.names, dtype=object)[each.codes] for name, each in players.groupings.items()}
+    paid = pd.DataFrame({name: labels[name] for name in players.paid})
     owners: Ints = np.asarray(paid.groupby(list(paid)).ngroup(), dtype=np.int64)
     pieces = Pieces.of(unit_size, max_players, seed, np.bincount(owners), carried)
     units = pieces.cut(rows.contents(), owners)
     groupings = {
-        name: partition_of(labels[name], tuple(map(str, each.names)), units, name, rows.shared_units)
-        for name, each in rows.groupings.items()
+        name: partition_of(labels[name], tuple(map(str, each.names)), units, name, players.shared_units)
+        for name, each in players.groupings.items()
     }
     note = (
         f"units of up to {pieces.size} rows of one provider, in the order of a hash of their content with the key "
         f"{pieces.seed}"
     )
-    return replace(rows, units=units, groupings=groupings, pieces=pieces, notes=(*rows.notes, note))
+    notes = (*players.notes, note)
+    return replace(rows, players=replace(players, units=units, groupings=groupings, pieces=pieces, notes=notes))

@@ -31,47 +31,42 @@ class Players:
     """The players that training rows make, and their groups."""
 
     units: NDArray[Any] | None
-    """(rows,) the unit of each training row; None if each row is a player."""
+    """(rows,) the unit of each training row; None where each row is a player."""
     groupings: dict[str, Partition]
     """Column -> partition of the players; the first is the main one."""
-    registered: Ints | None
-    """(rows,) the order in which training rows were registered; None: unknown."""
-    notes: tuple[str, ...]
+    paid: tuple[str, ...] = ()
+    """The columns of providers, among those of `groupings`."""
+    shared_units: SharedUnits | None = None
+    pieces: Pieces | None = None
+    """How `units` were cut; None if they are not pieces of fixed size."""
+    notes: tuple[str, ...] = ()
     """The choices that were made, in plain words."""
+
+    @property
+    def partition(self) -> Partition:
+        """The main grouping."""
+        return next(iter(self.groupings.values()))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingRows(ABC):
     """Training rows, their players, and the choice of test rows: what a table and texts have in common."""
 
-    units: NDArray[Any] | None
-    """(rows,) the unit of each training row; None where each row is a player."""
-    groupings: dict[str, Partition]
-    """Column -> partition of the players; the first is the main one."""
-    test_groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test row, where the test rows have that column."""
-    notes: tuple[str, ...]
-    """The choices that were made, in plain words."""
+    players: Players
     registered: Ints | None = None
     """(rows,) the order in which training rows were registered; None: unknown."""
+    test_groups: dict[str, NDArray[Any]]
+    """Column -> the group of each test row, where the test rows have that column."""
     split_seed: int | None = None
     """The split seed by which test rows were chosen; None if they were not chosen by it."""
     warnings: tuple[str, ...] = ()
     """What is odd about the choice of test rows."""
-    paid: tuple[str, ...] = ()
-    """The columns of providers, among those of `groupings`."""
-    shared_units: SharedUnits | None = None
-    pieces: Pieces | None = None
-    """How `units` were cut; None if they are not pieces of fixed size."""
+    notes: tuple[str, ...] = ()
+    """The choices that were made besides those of players, in plain words."""
 
     @abstractmethod
     def contents(self) -> list[bytes]:
         """Return the content of each training row."""
-
-    @property
-    def partition(self) -> Partition:
-        """The main grouping."""
-        return next(iter(self.groupings.values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +121,7 @@ class Rows:
         }
         notes += [note for partition in groupings.values() for note in _groups_without_players(partition)]
         notes += [note for name, partition in groupings.items() for note in _shared_players(partition, name)]
-        return Players(units, groupings, None if self.ranks is None else self.ranks[~is_test], tuple(notes))
+        return Players(units, groupings, tuple(roles.group), roles.shared_units, notes=tuple(notes))
 
 
 def complete(table: TableFile, name: str, role: str) -> pd.Series[Any]:

@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fgsv.data.players import shown, warnings_of_names
-from fgsv.data.reading import TableError, as_listed
+from fgsv.data.reading import TableError, as_floats, as_listed
 from fgsv.types import Floats
 from fgsv.words import option, some
 
@@ -73,18 +71,21 @@ class Columns:
         """Raise an error if a column of numbers or dates is something else in a frame, which has the `rows`."""
         for name in self.dates:
             self._check_order(frame[name], rows)
-        kinds = ((ToFloats(), self.numbers, "numbers"), (ToDays(self.day_first), self.dates, "dates"))
-        for kind, names, what in kinds:
-            for name in names:
-                present = frame[name].notna().to_numpy()
-                lost = present & ~(np.abs(kind.transform(frame[[name]])[:, 0]) <= LARGEST)
-                # a few cells that are no dates count as missing
-                if lost.any() and (what == "numbers" or lost.sum() == present.sum()):
-                    cell = shown(frame[name].iloc[int(np.argmax(lost))])
-                    raise TableError(
-                        f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
-                        f"files, or leave it out with {option('ignore', as_listed([name]))}"
-                    )
+        for name in (*self.numbers, *self.dates):
+            present = frame[name].notna().to_numpy()
+            lost = present & ~(np.abs(self.as_numbers(frame[name])) <= LARGEST)
+            # a few cells that are no dates count as missing
+            if lost.any() and (name in self.numbers or lost.sum() == present.sum()):
+                cell = shown(frame[name].iloc[int(np.argmax(lost))])
+                what = "numbers" if name in self.numbers else "dates"
+                raise TableError(
+                    f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
+                    f"files, or leave it out with {option('ignore', as_listed([name]))}"
+                )
+
+    def as_numbers(self, column: pd.Series[Any]) -> Floats:
+        """Return a column of numbers, or one of dates as days since 1970, as floats; NaN where there is none."""
+        return days(column, column.name in self.day_first) if column.name in self.dates else as_floats(column)
 
     def _check_order(self, column: pd.Series[Any], rows: str) -> None:
         """Raise an error if a date has the day where the others of its column have the month."""
@@ -189,7 +190,8 @@ class Fitted:
         words = []
         shared = []
         if columns.categories:
-            encoder = _encoder().fit(ToWords().transform(frame[list(columns.categories)]))
+            encoder = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist")
+            encoder.fit(np.column_stack([_words(frame[name]) for name in columns.categories]))
             for each, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True):
                 few = set() if rare is None else set(rare)
                 words.append(tuple(str(word) for word in each if word not in few))
@@ -197,18 +199,16 @@ class Fitted:
         return cls(columns, tuple(medians), tuple(means), tuple(scales), tuple(words), tuple(shared))
 
     def transform(self, frame: pd.DataFrame) -> Floats:
-        """Return a frame as numbers, like the fitted `transformer`."""
+        """Return a frame as numbers."""
         parts = _numeric(frame, self.columns)
         if parts:
             numbers = np.column_stack(parts)
             numbers = np.where(np.isnan(numbers), self.medians, numbers)
             parts = [(numbers - self.means) / self.scales]
-        if self.columns.categories:
-            cells = ToWords().transform(frame[list(self.columns.categories)])
-            for column, words, shared in zip(cells.T, self.words, self.shared, strict=True):
-                codes = pd.Index(words).get_indexer(pd.Index(column))
-                codes = np.where(codes < 0, len(words), codes)
-                parts.append(np.eye(len(words) + 1)[codes][:, : len(words) + shared])
+        for name, words, shared in zip(self.columns.categories, self.words, self.shared, strict=True):
+            codes = pd.Index(words).get_indexer(pd.Index(_words(frame[name])))
+            codes = np.where(codes < 0, len(words), codes)
+            parts.append(np.eye(len(words) + 1)[codes][:, : len(words) + shared])
         return np.column_stack(parts)
 
 
@@ -242,66 +242,32 @@ def warnings_of_categories(fitted: Fitted, features: pd.DataFrame, test_features
 
 def _numeric(frame: pd.DataFrame, columns: Columns) -> list[Floats]:
     """Return the numbers and the dates of a frame as floats, those that there are."""
-    kinds = ((ToFloats(), columns.numbers), (ToDays(columns.day_first), columns.dates))
-    return [kind.transform(frame[list(names)]) for kind, names in kinds if names]
+    return [
+        np.column_stack([columns.as_numbers(frame[name]) for name in names])
+        for names in (columns.numbers, columns.dates)
+        if names
+    ]
 
 
-def _encoder() -> OneHotEncoder:
-    return OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist", sparse_output=False)
+class Preprocessing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Preprocessing that scikit-learn fits anew to the rows of each coalition."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """Fit the preprocessing to a frame."""
+        self.fitted_ = Fitted.to(X, self.columns)
+        return self
+
+    def transform(self, X: pd.DataFrame) -> Floats:
+        """Return a frame as numbers."""
+        return self.fitted_.transform(X)
 
 
 def transformer(columns: Columns) -> ColumnTransformer:
-    """Return the transformer, not yet fitted, that turns a frame into an array of floats."""
-    numeric = [
-        ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
-        ("scale", StandardScaler()),
-    ]
-    return ColumnTransformer(
-        [
-            ("numbers", Pipeline([("floats", ToFloats()), *numeric]), list(columns.numbers)),
-            ("dates", Pipeline([("days", ToDays(columns.day_first)), *numeric]), list(columns.dates)),
-            ("categories", Pipeline([("words", ToWords()), ("columns", _encoder())]), list(columns.categories)),
-        ],
-        sparse_threshold=0.0,
-    )
-
-
-class _Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer with nothing to learn. Not a FunctionTransformer: its repr would contain a memory address."""
-
-    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
-        """Learn nothing."""
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
-class ToFloats(_Stateless):
-    """Turn booleans, integers and nullable numbers into floats, NaN where they are missing."""
-
-    def transform(self, X: pd.DataFrame) -> Floats:
-        """Return floats."""
-        return np.column_stack([pd.to_numeric(X[name], errors="coerce").astype(float) for name in X])
-
-
-class ToDays(_Stateless):
-    """Turn dates, as text or as dates, into days since 1970."""
-
-    def __init__(self, day_first: tuple[str, ...] = ()) -> None:
-        self.day_first = day_first
-
-    def transform(self, X: pd.DataFrame) -> Floats:
-        """Return days, NaN where there is no date."""
-        return np.column_stack([days(X[name], name in self.day_first) for name in X])
-
-
-class ToWords(_Stateless):
-    """Turn text, categories and anything else into words; a missing value becomes a word of its own."""
-
-    def transform(self, X: pd.DataFrame) -> NDArray[np.object_]:
-        """Return words."""
-        return np.column_stack([_words(X[name]) for name in X])
+    """Return a step of a pipeline, not yet fitted, that turns these columns of a frame into numbers."""
+    return make_column_transformer((Preprocessing(columns), slice(None)))
 
 
 def _words(column: pd.Series[Any]) -> NDArray[np.object_]:

@@ -1,15 +1,13 @@
-"""Reading: a file becomes rows."""
+"""Reading: a file of text becomes rows, cells of any format become text and numbers, and names find columns."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import gzip
-import hashlib
 import io
 import re
 import shlex
-import sys
 import warnings
 import zlib
 from collections import Counter
@@ -24,20 +22,12 @@ import numpy as np
 import pandas as pd
 
 from fgsv.files import most_expanded
-from fgsv.packages import optional
-from fgsv.words import counted, option, some
+from fgsv.types import Floats
+from fgsv.words import option, some
 
 SEPARATORS = ",\t;|"
 QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')
 """A name in quotes, which may contain separators; a quote within a name is one of its characters."""
-FOREIGN = {
-    b"SQLite format 3\x00": "is an SQLite database, not a table: export the table as CSV",
-    b"ARROW1": "is a Feather or Arrow file: save it as Parquet or CSV",
-    b"BZh91AY&SY": "is compressed with bzip2: decompress it first, or use gzip",
-    b"\xfd7zXZ\x00": "is compressed with xz: decompress it first, or use gzip",
-    b"\x28\xb5\x2f\xfd": "is compressed with zstd: decompress it first, or use gzip",
-}
-"""How files that are not read begin, and what to do with them."""
 LISTED_NAME = re.compile(r"""\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^,]*))\s*(?:,|$)""")
 """A name of a list with commas; only a name that begins and ends with a double quote is in quotes."""
 DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?\s*"
@@ -85,73 +75,6 @@ class TableFile:
         return self.frame[name]
 
 
-def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
-    r"""Return the rows of a CSV, TSV, JSON (each may be gzipped), Excel or Parquet file.
-
-    >>> parse(Path("small.csv"), b"provider,y\n007,1\n008,2\n", text=["provider"]).frame["provider"].tolist()
-    ['007', '008']
-
-    The separator is the one of comma, tab, semicolon and bar that is most frequent in the header. Where it is a
-    semicolon, columns written with decimal commas become numbers, and a note names them.
-
-    Args:
-        path: Names the file in errors, and says which kind of file it is where the content does not.
-        content: Its bytes.
-        text: Columns that are kept as they are written.
-        encoding: That of a text file.
-
-    Raises:
-        TableError: It is no table, or has no rows.
-
-    """
-    from fgsv.data import formats
-
-    notes: list[str] = []
-    if {".parquet", ".pq"} & set(path.suffixes) or content.startswith(formats.PARQUET):
-        frame = _read_parquet(path, content, text)
-    elif content.startswith((formats.ZIP, formats.OLD_EXCEL)):
-        frame, notes = formats.read_excel(path, content, text)
-    else:
-        decoded = decode(path, content, encoding)
-        if formats.is_json(path, decoded):
-            frame = formats.read_json(path, decoded, text)
-        else:
-            frame, notes = _read_text(path, decoded, text)
-        if not is_utf8(encoding) and could_be_utf8(path, content, decoded):
-            notes.append(f"read as {encoding}, but also valid utf-8: {path.name}. If it is utf-8, it is garbled")
-    empty = frame.isna().all(axis=1)
-    if empty.all():
-        raise TableError(f"{path} has a header but no rows")
-    if empty.any():  # spreadsheets export them as lines of separators
-        frame = without_rows(frame, empty)
-        notes.append(f"left out {counted(int(empty.sum()), 'empty row')} of {path.name}")
-    return TableFile(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
-
-
-def content_of(path: Path) -> bytes:
-    """Return the bytes of a file that may be a table; of the path -, those of stdin."""
-    if str(path) == "-":
-        content = sys.stdin.buffer.read()
-    elif path.is_dir():
-        raise TableError(
-            f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several; texts with "
-            f"one folder for each provider are opened without {option('target')}"
-        )
-    elif not path.exists():
-        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
-        raise TableError(f"there is no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
-    elif path.is_char_device() or path.is_block_device():
-        raise TableError(f"{path} is a device: expected a CSV, TSV or Parquet file")
-    else:
-        content = path.read_bytes()
-    if not content:
-        raise _empty(path)
-    for beginning, what in FOREIGN.items():
-        if content.startswith(beginning):
-            raise TableError(f"{path} {what}")
-    return content
-
-
 def _in_words(error: str) -> str:
     """Return what the parser of pandas has found, in words for those who made the file; otherwise its own words.
 
@@ -167,10 +90,10 @@ def _in_words(error: str) -> str:
     return error
 
 
-def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+def read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a text file, and notes on how they were read."""
     if not decoded.strip():
-        raise _empty(path)
+        raise empty_file(path)
     header = _header(decoded)
     separator = max(SEPARATORS, key=QUOTED.sub("", header).count)
     try:
@@ -356,27 +279,6 @@ def odd_number(column: pd.Series[Any]) -> str | None:
     return found.iloc[0] if len(found) else None
 
 
-def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFrame:
-    parquet = optional("pyarrow.parquet", "Parquet files", extra="parquet")
-    try:
-        described = parquet.read_metadata(io.BytesIO(content))
-    except Exception as error:
-        raise TableError(f"{path} is not a Parquet file: {error}") from None
-    cells = described.num_rows * described.num_columns
-    most = most_expanded(len(content))
-    if 8 * cells > most:
-        raise TableError(
-            f"{path} has {cells:,} cells, which take more than {most / 2**20:,.0f} MiB, far more than its size: if "
-            "you trust it, save it as CSV first"
-        )
-    try:
-        frame = pd.read_parquet(io.BytesIO(content))
-    except Exception as error:
-        raise TableError(f"{path} is not a Parquet file: {error}") from None
-    # an index with names is columns of the file
-    return with_text(frame.reset_index(drop=all(name is None for name in frame.index.names)), text)
-
-
 NESTED = (list, tuple, dict, set, np.ndarray)
 """What a cell of text cannot be."""
 
@@ -396,12 +298,21 @@ def with_text(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return _with_numbers(frame, names).assign(**named)
 
 
+def as_floats(column: pd.Series[Any]) -> Floats:
+    """Return the cells of a column that are numbers, also those written as text; NaN for all others."""
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+
+
 def _whole(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return integers that a missing one has turned into floats as integers: provider 7 is not 7.0."""
     there = column.dropna()
     if column.dtype != float or len(there) == len(column):
         return column
-    return column.astype("Int64") if ((there % 1 == 0) & (there.abs() < 2**53)).all() else column
+    return column.astype("Int64") if _are_integers(there) else column
+
+
+def _are_integers(floats: pd.Series[Any]) -> bool:
+    return bool(((floats % 1 == 0) & (floats.abs() < 2**53)).all())
 
 
 def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
@@ -430,7 +341,7 @@ def without_rows(frame: pd.DataFrame, left_out: pd.Series[bool]) -> pd.DataFrame
     """
     kept = frame[~left_out]
     floats = [name for name in kept.columns if kept[name].dtype == float and frame.loc[left_out, name].isna().any()]
-    whole = [name for name in floats if (kept[name] % 1 == 0).all() and (kept[name].abs() < 2**53).all()]
+    whole = [name for name in floats if _are_integers(kept[name])]
     return kept.astype(dict.fromkeys(whole, "int64"))
 
 
@@ -458,7 +369,8 @@ def as_listed(names: Iterable[str]) -> str:
     return ",".join(quoted)
 
 
-def _empty(path: Path) -> TableError:
+def empty_file(path: Path) -> TableError:
+    """Return the error for a file without a character."""
     return TableError(f"{path} is empty: expected a header and rows")
 
 

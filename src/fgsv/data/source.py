@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +53,11 @@ class Source:
         file: TableFile,
         tested: TableFile | None,
         game: Any,
-        players: TrainingRows,
+        training: TrainingRows,
         roles: Roles,
         *,
         columns: Mapping[str, Any],
+        notes: Sequence[str],
         **said: Any,
     ) -> Source:
         """Return the source of a game.
@@ -65,15 +66,16 @@ class Source:
             file: The file of training rows.
             tested: The file of test rows, if they have one of their own.
             game: Its fingerprint and frame are stated.
-            players: They know how units were cut, and by which seed test rows were chosen.
-            roles: They know when rows were registered.
-            columns: Role -> column, or columns.
+            training: They know how units were cut, and by which seed test rows were chosen.
+            roles: The columns of providers, units and times of registration, and those left out.
+            columns: Further roles -> column, or columns.
+            notes: The choices that were made besides those of rows and players, in plain words.
             said: The other fields.
 
         """
-        named = dict(columns)
-        if players.pieces is not None:
-            named |= {"unit_size": players.pieces.size, "unit_seed": players.pieces.seed}
+        named = {"group": roles.group, "unit": roles.unit, "ignored": roles.ignore, **columns}
+        if (pieces := training.players.pieces) is not None:
+            named |= {"unit_size": pieces.size, "unit_seed": pieces.seed}
         if roles.registered is not None:
             named["registered"] = roles.registered
         frame = None if game.frame is None else game.frame.items()
@@ -85,8 +87,9 @@ class Source:
             columns=named,
             game=game.fingerprint,
             frame=frame and {name: hashlib.sha256(part.encode()).hexdigest()[:16] for name, part in frame},
+            notes=(*training.notes, *training.players.notes, *notes),
             versions=versions(),
-            split_seed=players.split_seed,
+            split_seed=training.split_seed,
             **said,
         )
 

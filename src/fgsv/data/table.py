@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
 from fgsv.checks import as_list, check_type, whole_number
@@ -19,7 +18,7 @@ from fgsv.data.choice import contents_with_target
 from fgsv.data.dataset import Dataset
 from fgsv.data.facts import contradicted, sentences
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, rare_class, too_few
-from fgsv.data.inputs import read_all
+from fgsv.data.joining import read_all
 from fgsv.data.labelled_rows import LabelledRows, Task, prepare
 from fgsv.data.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.data.metrics import Scores
@@ -29,6 +28,7 @@ from fgsv.data.preprocessing import Fitted, recognise_columns, transformer, warn
 from fgsv.data.reading import TableError, listed_names
 from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.source import Source
+from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.utilities.seeds import TrainingSeeds
@@ -53,7 +53,8 @@ class Table(Dataset):
 
     def game_of_units(self, units: Any) -> Any:
         """Return the game of the same rows with other units; None: each row is a player."""
-        return replace(self.inputs, units=units).game()
+        rows = replace(self.rows, players=replace(self.rows.players, units=units))
+        return replace(self.inputs, rows=rows).game()
 
     def copies(self) -> Copies:
         """Return which rows several providers have, exactly or nearly."""
@@ -61,7 +62,7 @@ class Table(Dataset):
 
         rows = self.inputs.numbers, self.rows.target, self.row_owners()
         named = self.rows.test_hashes is None and not isinstance(self.inputs.X_test, pd.DataFrame)
-        test = (self.inputs.X_test, self.inputs.y_test) if named else None
+        test = (self.inputs.X_test, self.rows.test_target) if named else None
         return find_copies(*rows, test=test, registered=self.rows.registered)
 
     def contents(self) -> list[bytes]:
@@ -73,10 +74,8 @@ class Table(Dataset):
         """Return test rows that were drawn from the table, each with a digest of its provider."""
         return self.rows.test_rows
 
-    def facts(self) -> dict[str, str]:
-        """Return a sentence about each provider: its rows, classes, missing and equal ones, and doubtful labels."""
-        if not self.partition.is_disjoint:
-            return {}
+    def facts_of(self, owners: Partition) -> dict[str, str]:
+        """Return a sentence about each owner: its rows, classes, missing and equal ones, and doubtful labels."""
         rows = self.rows
         parts = {}
         if rows.task == "classification":
@@ -84,12 +83,12 @@ class Table(Dataset):
             rarest = classes[counts.argmin()]
             parts[f"of class {rarest}"] = rows.target == rarest
         parts["of cells missing"] = rows.features.isna().mean(axis=1).to_numpy()
-        parts["equal to another provider's row"] = self.equal_rows()[0]
+        parts["equal to another provider's row"] = self.equal_rows[0]
         if rows.task == "classification":
             parts["with a label that a model of the other rows contradicts"] = contradicted(
                 self.inputs.numbers, rows.target
             )
-        return sentences(self.row_owners(), self.noun, parts)
+        return sentences(owners, self.noun, parts)
 
     def cheaper_evaluations(self) -> list[str]:
         """Return what would make evaluations cheaper, in words."""
@@ -233,11 +232,10 @@ def open_table(
     )
     learner = model_of(model, rows.task, seed)
     metrics = listed_names(metric or ("" if carried is None else carried.metric))
-    scores = Scores.of(rows, learner, metrics, listed_names(also_metric))
+    scores = Scores.of(rows, learner, metrics, listed_names(also_metric), empty)
     fitted, how = _fitted(rows, carried, reference, encoding)
-    worth = scores.worth_of_nothing(empty)
-    inputs = _inputs(rows, fitted, learner, scores, worth, refit_preprocessing, seed, training_seeds)
-    game, inputs, tested_by = _with_folds(inputs, rows, monte_carlo_only)
+    inputs = _inputs(rows, fitted, learner, scores, refit_preprocessing, seed, training_seeds)
+    game, inputs, tested_by = _with_folds(inputs, monte_carlo_only)
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
     source = Source.of(
@@ -248,34 +246,33 @@ def open_table(
         roles,
         rows=len(rows.features),
         test_rows=len(rows.test_features),
-        columns={"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore},
+        columns={"target": target},
         task=rows.task,
         model=repr(game.model),
         metric=",".join(scores.metrics),
-        notes=(
-            *rows.notes,
+        notes=[
             *scores.notes,
             f"features: {fitted.columns.describe()}",
             f"preprocessing is {'refitted for each coalition' if refit_preprocessing else how}",
             *scores.describe(game),
             *tested_by,
-        ),
+        ],
         features=fitted.columns.used,
         opened_with=given if named else None,
     )
     warnings = _warnings(rows, fitted)
     made = Table(game=game, rows=rows, inputs=inputs, source=source, also=tuple(scores.also))
-    return replace(made, warnings=(*warnings, *made.equal_rows()[1]))
+    return replace(made, warnings=(*warnings, *made.equal_rows[1]))
 
 
-def _with_folds(inputs: Inputs, rows: LabelledRows, monte_carlo_only: bool) -> tuple[Any, Inputs, list[str]]:
+def _with_folds(inputs: Inputs, monte_carlo_only: bool) -> tuple[Any, Inputs, list[str]]:
     """Return the game, with folds of the test rows if they are wanted and can be had, and what to know about them."""
-    why = ASKED if monte_carlo_only else too_few(len(rows.test_target))
+    rows = inputs.rows
+    labels = rows.test_target
+    why = ASKED if monte_carlo_only else too_few(len(labels))
     if not why:
-        folds = folds_of(contents_with_target(rows.test_features, rows.test_target))
-        tested = replace(inputs, folds=folds)
+        tested = replace(inputs, folds=folds_of(contents_with_target(rows.test_features, labels)))
         try:
-            labels = rows.test_target
             notes = rare_class(labels) if rows.task == "classification" else known_roughly(len(labels))
             return tested.game(), tested, notes
         except FoldsError as error:
@@ -290,7 +287,7 @@ def _warnings(rows: LabelledRows, fitted: Fitted) -> tuple[str, ...]:
         *warnings_of_categories(fitted, rows.features, rows.test_features),
         *warnings_of_test_rows(rows),
         *rows.warnings,
-        *warnings_of_names(rows.partition.names),
+        *warnings_of_names(rows.players.partition.names),
         *warnings_of_names(classes, "class"),
     )
 
@@ -318,22 +315,18 @@ def _fitted(rows: LabelledRows, carried: CarriedOver | None, reference: Any, enc
 class Inputs:
     """What `fgsv.utility` is called with; `game` may take fewer of the training rows."""
 
+    rows: LabelledRows
+    scores: Scores
     model: Any
     X: Any
     """Training rows: numbers, or the table's own columns if the model preprocesses them."""
-    y: NDArray[Any]
     X_test: Any
-    y_test: NDArray[Any]
-    scoring: Any
-    empty: Any
-    units: NDArray[Any] | None
-    seed: int
     numbers: Floats
     """(rows, p) the training rows as numbers, whatever turns them into numbers."""
-    carried_over: Mapping[str, str] = field(default_factory=dict)
+    seed: int
+    training_seeds: TrainingSeeds
+    carried_over: Mapping[str, str]
     """What the table adds to the frame of the game, from which a later period can take it."""
-    training_seeds: TrainingSeeds = "fixed"
-    weights: tuple[float, ...] | None = None
     folds: Ints | None = None
     """(t,): the fold of each test row."""
 
@@ -342,55 +335,43 @@ class Inputs:
         from fgsv.utilities import utility
 
         some: Any = slice(None) if rows is None else rows
+        units = self.rows.players.units
         game = utility(
             self.model,
             self.X[some],
-            self.y[some],
+            self.rows.target[some],
             self.X_test,
-            self.y_test,
-            self.scoring,
-            units=None if self.units is None else self.units[some],
-            empty=self.empty,
+            self.rows.test_target,
+            self.scores.scoring,
+            units=None if units is None else units[some],
+            empty=self.scores.empty,
             seed=self.seed,
             training_seeds=self.training_seeds,
             folds=self.folds,
-            weights=self.weights,
+            weights=self.scores.weights,
         )
         return game if game.frame is None else replace(game, frame={**game.frame, **self.carried_over})
 
 
 def _inputs(
-    rows: LabelledRows,
-    fitted: Fitted,
-    learner: Any,
-    scores: Scores,
-    empty: Any,
-    refit: bool,
-    seed: int,
-    training_seeds: TrainingSeeds,
+    rows: LabelledRows, fitted: Fitted, learner: Any, scores: Scores, refit: bool, seed: int, seeds: TrainingSeeds
 ) -> Inputs:
-    """Return the inputs of a data set's utility.
-
-    Columns become numbers by preprocessing that is fitted once, or for each coalition (`refit`).
-    """
+    """Return the inputs of a table's utility: columns become numbers once, or for each coalition (`refit`)."""
     fitted.columns.check(rows.features, "training rows")
     fitted.columns.check(rows.test_features, "test rows")
     numbers = fitted.transform(rows.features)
     features = tuple(map(str, rows.features.columns))
-    units = None if rows.pieces is None else asdict(rows.pieces)
+    pieces = rows.players.pieces
+    units = None if pieces is None else asdict(pieces)
     carried = CarriedOver(fitted, ",".join(scores.metrics), rows.task, features, rows.test_hashes, units)
     return Inputs(
+        rows,
+        scores,
         model=make_pipeline(transformer(fitted.columns), learner) if refit else learner,
         X=rows.features if refit else numbers,
-        y=rows.target,
         X_test=rows.test_features if refit else fitted.transform(rows.test_features),
-        y_test=rows.test_target,
-        scoring=scores.scoring,
-        empty=empty,
-        units=rows.units,
-        seed=seed,
         numbers=numbers,
+        seed=seed,
+        training_seeds=seeds,
         carried_over=carried.parts(),
-        training_seeds=training_seeds,
-        weights=scores.weights,
     )

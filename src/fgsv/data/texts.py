@@ -17,13 +17,14 @@ from fgsv.data.documents import Documents, TestText, prepare_texts
 from fgsv.data.facts import sentences
 from fgsv.data.folders import PROVIDER, read_folder
 from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, too_few
-from fgsv.data.inputs import read_all
+from fgsv.data.joining import read_all
 from fgsv.data.leaks import warnings_of_test_texts
 from fgsv.data.metrics import LEAST_OF_TEXT
 from fgsv.data.players import warnings_of_names
 from fgsv.data.reading import TableError, TableFile
 from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.source import Source
+from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
 from fgsv.utilities.language.read_texts import words_of
@@ -52,15 +53,16 @@ class Texts(Dataset):
     @property
     def twin(self) -> Any:
         """The n-gram model of the same documents and tests, to be a network's `proxy=` in `fgsv.value`."""
-        return language.ngram(self.rows.players(), self.rows.tests)
+        return language.ngram(self.rows.by_player(), self.rows.tests)
 
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training documents that a mask selects."""
-        return self.build(self.rows.players(rows))
+        return self.build(self.rows.by_player(rows))
 
     def game_of_units(self, units: Any) -> Any:
         """Return the game of the same documents with other units; None: each document is a player."""
-        return self.build(replace(self.rows, units=units).players())
+        players = replace(self.rows.players, units=units)
+        return self.build(replace(self.rows, players=players).by_player())
 
     def copies(self) -> Copies:
         """Return which documents several providers have, with the passages that others share."""
@@ -68,13 +70,11 @@ class Texts(Dataset):
 
         return copies_of_texts(self.rows, self.row_owners())
 
-    def facts(self) -> dict[str, str]:
-        """Return a sentence about each provider: its documents, their length, and equal ones."""
-        if not self.partition.is_disjoint:
-            return {}
+    def facts_of(self, owners: Partition) -> dict[str, str]:
+        """Return a sentence about each owner: its documents, their length, and equal ones."""
         lengths = np.array([len(str(text)) for text in self.rows.texts], dtype=float)
-        equal = {"equal to another provider's document": self.equal_rows()[0]}
-        return sentences(self.row_owners(), self.noun, equal, {"characters a document": lengths})
+        equal = {"equal to another provider's document": self.equal_rows[0]}
+        return sentences(owners, self.noun, equal, {"characters a document": lengths})
 
     def cheaper_evaluations(self) -> list[str]:
         """Return what would make evaluations cheaper, in words."""
@@ -120,32 +120,29 @@ def open_text(
         path: What `open_table` takes, including a `datasets.Dataset`; or a folder with one subfolder per provider and
             one document per file.
         text: Column of texts, in place of a target: value documents with a language model.
-        group: Provider column, or several: the first one is paid. Default: the name of each file.
-        regroup: More columns to group by; in a table they remain features.
-        unit: Column that combines rows into one player, such as a patient or an author.
-        unit_size: So many rows of a provider are one player, in an order that nobody chooses: that of a hash of their
-            content with the split seed.
-        max_players: The smallest `unit_size` that makes at most so many players.
-        test: File of test rows. In Python also a data frame.
-        test_fraction: Approximate fraction of rows held out for testing.
-        test_by: Column that says train or test.
-        split_seed: Change this number to hold out other test rows.
+        group: As in `open_table`.
+        regroup: As in `open_table`.
+        unit: As in `open_table`.
+        unit_size: As in `open_table`.
+        max_players: As in `open_table`.
+        test: As in `open_table`.
+        test_fraction: As in `open_table`.
+        test_by: As in `open_table`.
+        split_seed: As in `open_table`.
         output_by: Column with the domains of the test texts; each domain is an output.
         prompt: Column with the prompt that precedes each test text.
         model: Folder or hub name of a causal language model, which is fine-tuned for each coalition. In Python also
             the model, as `fgsv.utilities.language.fine_tuned` takes it. Default: an n-gram model, which needs no GPU.
         training: Settings of the model, such as steps=100,rank=16, or order=2 for the n-gram model. In Python a
             mapping.
-        group_missing: Provider name for rows without one.
+        group_missing: As in `open_table`.
         text_missing: Rows without a text: drop leaves them out.
-        shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
-            each (split).
+        shared_units: As in `open_table`.
         ignore: Columns to leave out; in a folder of texts, files: '*.png' of every provider, 'Acme/a.txt' of one.
-        monte_carlo_only: Leave the error of the test rows out of all intervals.
-        encoding: Text encoding of the file.
-        seed: Random seed: same seed, same result.
-        registered: Column with the registration time of each row, a number or a date such as 2025-03-31, by which an
-            audit decides which of two equal rows came first. It is not a feature. Default: the order of the file.
+        monte_carlo_only: As in `open_table`.
+        encoding: As in `open_table`.
+        seed: As in `open_table`.
+        registered: As in `open_table`.
 
     Returns:
         The texts, with their `game`, the `partition` of its players by provider, and their `source`.
@@ -185,7 +182,7 @@ def open_text(
     why = ASKED if monte_carlo_only else too_few(n_tests, "test texts")
     tested_by = [only_monte_carlo(why)] if why else known_roughly(n_tests, "test texts")
     build = partial(make if why else partial(_with_folds, make), tests=rows.tests)
-    game = build(rows.players())
+    game = build(rows.by_player())
     source = Source.of(
         file,
         tested,
@@ -194,22 +191,16 @@ def open_text(
         roles,
         rows=len(rows.texts),
         test_rows=len(rows.test_texts),
-        columns={
-            "group": roles.group,
-            "text": text,
-            "unit": unit,
-            "output": output_by,
-            "ignored": roles.ignore,
-        },
+        columns={"text": text, "output": output_by},
         task="text",
         model=words,
         metric=score,
-        notes=(*rows.notes, *_described(rows, game, words, score), *tested_by),
+        notes=[*_described(rows, game, words, score), *tested_by],
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
     )
-    warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.partition.names))
+    warnings = (*warnings_of_test_texts(rows), *rows.warnings, *warnings_of_names(rows.players.partition.names))
     made = Texts(game=game, rows=rows, source=source, build=build, by_folder=rows.by_folder)
-    return replace(made, warnings=(*warnings, *made.equal_rows()[1]))
+    return replace(made, warnings=(*warnings, *made.equal_rows[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,8 +279,8 @@ def _described(rows: Documents, game: Any, words: str, score: str) -> list[str]:
     """Return what is valued and how, in plain words; a network describes itself."""
     counts = [len(words_of(text)) for text in rows.texts]
     players = f"{len(counts):,} documents"
-    if rows.units is not None:
-        players = f"{rows.partition.n_players:,} units of {players}"
+    if rows.players.units is not None:
+        players = f"{rows.players.partition.n_players:,} units of {players}"
     domains = [f"{domain} ({len(texts)})" for domain, texts in rows.tests.items()]
     outputs = [f"outputs, with their numbers of test texts: {', '.join(domains)}"] if len(domains) > 1 else []
     model = game.function.parts if isinstance(game.function, OnFolds) else game.function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ class Permutation:
     """
 
     round_size: int = 200
-    """Approximate evaluations per round; at least one permutation."""
+    """Approximate evaluations per round; at least one permutation, and no more than the budget has room for."""
 
     name: ClassVar[str] = "permutation"
 
@@ -39,6 +39,12 @@ class Permutation:
     def per_round(self, n_players: int) -> int:
         """Return the number of permutations in a round."""
         return max(1, self.round_size // max(1, n_players - 1))
+
+    def for_task(self, task: Task) -> Permutation:
+        """Return the method with smaller rounds, if the budget has no room for one but for some permutations."""
+        steps = max(1, task.n_players - 1)
+        room = self.per_round(task.n_players) if task.budget is None else (task.budget - 2) // steps
+        return replace(self, round_size=room * steps) if 0 < room < self.per_round(task.n_players) else self
 
     def least(self, task: Task) -> int:
         """Return the evaluations of the first round, including the two ends."""

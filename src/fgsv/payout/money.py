@@ -168,10 +168,6 @@ def in_whole_units(x: float | Decimal, unit: Decimal, rounding: str) -> Decimal:
         The amount, a multiple of `unit`.
 
     """
-    return whole_units((Decimal(x) / unit).to_integral_value(rounding=rounding) * unit, unit)
-
-
-def whole_units(money: Decimal, unit: Decimal) -> Decimal:
-    """Return money with as many digits after the point as the unit has: 100.00, not 1E+2, and 0.00, not -0.00."""
-    written = money.quantize(unit, context=Context(prec=3 * MOST_DIGITS))
-    return written or abs(written)
+    money = (Decimal(x) / unit).to_integral_value(rounding=rounding) * unit
+    written = money.quantize(unit, context=Context(prec=3 * MOST_DIGITS))  # 100.00, not 1E+2
+    return written or abs(written)  # 0.00, not -0.00

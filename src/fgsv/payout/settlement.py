@@ -11,7 +11,7 @@ import pandas as pd
 from fgsv.checks import check_type
 from fgsv.partition import by_text
 from fgsv.payout.splitting import Payout
-from fgsv.valuation.notebook import html_of
+from fgsv.valuation.display import Section, as_html, as_text
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,14 @@ class Settlement:
         columns = {"group": self.names, "paid": self.paid, "due": self.due, "correction": self.corrections}
         return pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in columns.items()})
 
-    def __repr__(self) -> str:
-        return f"{self.to_frame().to_string(index=False)}\n{self._footnote}"
+    def sections(self) -> list[Section]:
+        """Return who still gets how much, and who has to pay it back."""
+        words = (f"Corrections of {self.total:,} {self.currency} in total.",)
+        rows = tuple(zip(self.names, self.paid, self.due, self.corrections, strict=True))
+        return [Section("Corrections", words, ("group", "paid", "due", "correction"), rows)]
 
-    def _repr_html_(self) -> str:
-        """Return a table for a notebook."""
-        return html_of(self.to_frame(), [self._footnote])
-
-    @property
-    def _footnote(self) -> str:
-        """The line below the table."""
-        return f"corrections of {self.total} {self.currency} in total"
+    __repr__ = as_text
+    _repr_html_ = as_html
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON; money is text."""

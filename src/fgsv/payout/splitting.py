@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -19,14 +19,18 @@ from fgsv.payout.terms import Scenarios, Terms, apply
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_confidence, check_valuation, t_quantile
 from fgsv.valuation.differences import Difference
-from fgsv.valuation.notebook import html_of
+from fgsv.valuation.display import NEGATIVE, Section, as_html, as_text
 from fgsv.valuation.valuation import some_outputs
-from fgsv.words import some
+from fgsv.words import in_percent, level, some
 
 N_SCENARIOS = 2000
 """Random scenarios of the values, for the intervals of a policy that is not linear."""
 BLOCK = 2**22
 """Numbers of the scenarios in memory at a time."""
+
+
+class AlteredPayout(ValueError):
+    """A saved payout is not what its valuation and its terms give."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,47 +125,61 @@ class Payout:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], valuation: Valuation) -> Payout:
-        """Read a document made by `to_dict`, for a payout by this valuation."""
-        payments = document["payments"]
-        check_confidence(document["confidence"])
+        """Read a document made by `to_dict`, which must be what the valuation and its own terms give.
 
-        def money(name: str) -> tuple[Decimal, ...]:
-            return tuple(Decimal(payment[name]) for payment in payments)
-
-        amounts = tuple(map(Decimal, document["amounts"]))
-        if sum(amounts) != Decimal(document["amount"]):
-            raise ValueError("the amount of the payout is not the sum of its amounts")
+        The ends of intervals may differ by a unit and by rounding, as they do on another machine.
+        """
         how = {name: document[name] for name in ("currency", "clip", "floor", "cap", "unit")}
-        names = {str(name): name for name in valuation.names}
-        return cls(
-            names=tuple(names.get(payment["group"], payment["group"]) for payment in payments),
-            players=valuation.partition.sizes,
-            shares=np.array([payment["share"] for payment in payments], dtype=float),
-            payments=money("payout"),
-            low=money("low"),
-            high=money("high"),
-            confidence=document["confidence"],
-            terms=Terms(amounts, **how),
-            amounts=amounts,
-            notes=tuple(document["notes"]),
-            objections=decode(tuple[Objection, ...], document["objections"]),
-            outputs=tuple(valuation.outputs or ()),
-            grouped=valuation.grouped,
+        terms = Terms(document["amounts"], **how)
+        check_confidence(document["confidence"])
+        derived = replace(terms, pay_anyway=True).split(valuation, document["confidence"])
+        slack = derived.unit + derived.amount / 10**6
+        for each in _differences(document, derived.to_dict()):
+            rounded = each.where.startswith(("low of", "high of"))
+            if not rounded or not abs(Decimal(each.stated) - Decimal(each.derived)) <= slack:
+                raise AlteredPayout(
+                    f"the {each.where} is stated as {each.stated}, but the values and the terms of the payout give "
+                    f"{each.derived}"
+                )
+        low, high = (tuple(Decimal(row[end]) for row in document["payments"]) for end in ("low", "high"))
+        against = decode(tuple[Objection, ...], document["objections"])
+        return replace(derived, terms=terms, low=low, high=high, objections=against)
+
+    def section(self, group: str = "provider", negative: str = NEGATIVE) -> Section:
+        """Return who is paid what, from the largest payment to the smallest.
+
+        Args:
+            group: What a group is called.
+            negative: What a negative value means.
+
+        """
+        words = [
+            f"Amount: {self.describe()}.",
+            *(f"It was paid although {each}." for each in self.objections),
+        ]
+        if any(paid < 0 for paid in self.payments):
+            words.append(
+                f"{negative} It is charged, and the others are paid from that: otherwise payments would depend on "
+                "who splits or merges."
+            )
+        columns = self.names, self.payments, self.low, self.high, self.shares.tolist()
+        rows = sorted(zip(*columns, strict=True), key=lambda row: -row[1])
+        return Section(
+            f"Payments in {self.currency}, with {level(self.confidence)} intervals",
+            tuple(words),
+            (group, "payment", "interval", "of the amount"),
+            tuple(
+                (str(name), f"{paid:,}", "unknown" if low.is_nan() else f"{low:,} to {high:,}", in_percent(share))
+                for name, paid, low, high, share in rows
+            ),
         )
 
-    def __repr__(self) -> str:
-        table = self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.6g}")
-        return "\n".join([table, *self._footnotes])
+    def sections(self) -> list[Section]:
+        """Return the payments, and what to know about them."""
+        return [self.section(), Section("Note", self.notes)]
 
-    def _repr_html_(self) -> str:
-        """Return a table for a notebook."""
-        return html_of(self.to_frame(), self._footnotes)
-
-    @property
-    def _footnotes(self) -> list[str]:
-        """The lines below the table."""
-        against = [f"paid although {objection}" for objection in self.objections]
-        return [self.describe(), *self.notes, *against]
+    __repr__ = as_text
+    _repr_html_ = as_html
 
 
 def split(
@@ -280,37 +298,22 @@ def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     """Split the money again from the values; return where the payout differs."""
     check_type(payout, Payout, "a payout", "fgsv.payout.split makes one")
     check_valuation(valuation)
-    stated, derived = payout.to_dict(), payout.split_again(valuation, payout.confidence).to_dict()
-    # objections are opinions on the numbers
-    found = [
-        Difference(f"{name} of the payout", stated[name], derived[name])
-        for name in sorted(set(derived) - {"payments", "objections"})
-        if stated[name] != derived[name]
-    ]
+    return list(_differences(payout.to_dict(), payout.split_again(valuation, payout.confidence).to_dict()))
+
+
+def _differences(stated: Mapping[str, Any], derived: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where two documents of a payout differ, but for objections, which are opinions on the numbers."""
+    for name in sorted(set(derived) - {"payments", "objections"}):
+        if stated[name] != derived[name]:
+            yield Difference(f"{name} of the payout", stated[name], derived[name])
     if len(stated["payments"]) != len(derived["payments"]):
-        return [*found, Difference("payments", len(stated["payments"]), len(derived["payments"]))]
+        yield Difference("payments", len(stated["payments"]), len(derived["payments"]))
+        return
     for paid, due in zip(stated["payments"], derived["payments"], strict=True):
         who = f"payment to {due['group']!r}"
-        for name in dict.fromkeys([*due, *paid]):
-            if paid.get(name) != due.get(name):
-                where = who if name == "payout" else f"{name} of the {who}"
-                found.append(Difference(where, paid.get(name), due.get(name)))
-    return found
-
-
-def check_payout(payout: Payout, valuation: Valuation) -> None:
-    """Raise an error unless a payout is what the valuation and its own terms give.
-
-    The ends of intervals may differ by a unit and by rounding, as they do on another machine.
-    """
-    slack = payout.unit + payout.amount / 10**6
-    for each in differences(payout, valuation):
-        rounded = each.where.startswith(("low of", "high of"))
-        if not rounded or not abs(Decimal(each.stated) - Decimal(each.derived)) <= slack:
-            raise ValueError(
-                f"the {each.where} is stated as {each.stated}, but the values and the terms of the payout give "
-                f"{each.derived}"
-            )
+        for name in due:
+            if paid[name] != due[name]:
+                yield Difference(who if name == "payout" else f"{name} of the {who}", paid[name], due[name])
 
 
 def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:

@@ -61,7 +61,7 @@ def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
     return _finished(chart, height=220)
 
 
-def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
+def gains_chart(attacks: list[dict[Any, Any]]) -> dict[str, Any]:
     """Return what each group gains under GSV by each way of splitting; under FGSV every gain is zero."""
     chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_ROWS]
     rows = [row | {"split": f"{row['way']}, {row['parts']}"} for row in attacks if row["group"] in chosen]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import fgsv
+from fgsv.audit.auditing import SPLITS
 from fgsv.files import write_whole
 from fgsv.packages import optional
 from fgsv.report.charts import convergence_chart, gains_chart, most_groups, share_chart
@@ -22,7 +23,6 @@ from fgsv.report.panel import Panel, panel_of
 from fgsv.report.sections import (
     MOST_ON_A_PAGE,
     RUN,
-    SPLITS,
     VALUES,
     VERDICT,
     WARNING,
@@ -30,7 +30,6 @@ from fgsv.report.sections import (
     for_lawyer,
     for_manager,
     largest_first,
-    records,
 )
 from fgsv.results.result import Result, as_result
 from fgsv.valuation import Valuation
@@ -184,7 +183,7 @@ def _charts(result: Result, confidence: float, panel: Panel | None) -> dict[str,
     if len(history) > 1:
         charts["convergence"] = convergence_chart(history)
     if result.audit is not None and len(result.audit.attacks):
-        charts["gains"] = gains_chart(records(result.audit.attacks))
+        charts["gains"] = gains_chart(result.audit.attacks.to_dict("records"))
     return charts
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from fgsv.files import encode
-from fgsv.results.result import Result, table_of
+from fgsv.results.result import Result
 
 
 def plain(document: Any) -> Any:
@@ -34,10 +35,8 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def document_of(result: Result) -> dict[str, Any]:
     """Return a result in the form that `--json` prints."""
     valuation = result.valuation
-    tables = {
-        column: records(table_of(each, None, result.confidence, result.without if each is valuation else None))
-        for column, each in result.groupings.items()
-    }
+    main = next(iter(result.groupings))
+    results = {main: replace(result, payout=None), **result.of_others()}
     errors = result.errors_of_shares()
     return {
         "verdict": encode(result.verdict),
@@ -47,7 +46,7 @@ def document_of(result: Result) -> dict[str, Any]:
         "efficient": valuation.efficient,
         "end": encode(valuation.end),
         "notes": [] if result.source is None else list(result.source.notes),
-        "groupings": tables,
+        "groupings": {column: records(each.table()) for column, each in results.items()},
         "warnings": result.warnings,
         "failures": encode(valuation.failures),
         "intervals": valuation.about_intervals,

@@ -12,7 +12,8 @@ from fgsv.payout import Settlement, settle
 from fgsv.results.as_json import records
 from fgsv.results.result import Result, check_result
 from fgsv.valuation.comparison import compare, regrouped, renamed
-from fgsv.words import option, some
+from fgsv.valuation.display import Section, as_html, as_text
+from fgsv.words import in_percent, option, sentence, some
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +33,29 @@ class Comparison:
     regrouped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Old name -> who now has the players of a provider that was split, merged or taken over."""
 
-    def __repr__(self) -> str:
-        from fgsv.report.sections import then_and_now
+    def sections(self) -> list[Section]:
+        """Return what moved between the two results, and what corrects the earlier payment."""
+        columns = ["provider", "in which", "share before", "share now", "difference", "moved"]
+        words = [*map(sentence, self.facts)]
+        money = {}
+        if self.settlement is not None:
+            settled = self.settlement.to_frame().itertuples(index=False)
+            money = {name: [f"{each:,}" for each in amounts] for name, *amounts in settled}
+            columns += ["paid before", "due", "to correct it"]
+            words.append(
+                f"If this corrects the earlier payment: the last columns, in {self.settlement.currency}, which add "
+                f"up to {self.settlement.total:,}; due is {self.settled_as}."
+            )
+        words += [f"Warning: {each}" for each in self.warnings]
+        noise = {True: "yes", False: "within noise", None: ""}
+        table = []
+        for row in self.frame.to_dict("records"):
+            shares = [in_percent(row[name]) for name in ("share_a", "share_b", "difference")]
+            table.append((row["group"], row["status"], *shares, noise[row["clear"]], *money.get(row["group"], ())))
+        return [Section("Then and now", tuple(words), tuple(columns), tuple(table))]
 
-        return str(then_and_now(self))
-
-    def _repr_html_(self) -> str:
-        """Return the table and its words for a notebook."""
-        from fgsv.report.sections import then_and_now
-
-        return then_and_now(self)._repr_html_()
+    __repr__ = as_text
+    _repr_html_ = as_html
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

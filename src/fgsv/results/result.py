@@ -14,7 +14,7 @@ from fgsv.checks import check_type
 from fgsv.data.source import Source
 from fgsv.files import decode, encode
 from fgsv.payout import Payout, PayoutRefused, Terms
-from fgsv.payout.splitting import check_payout
+from fgsv.payout.splitting import AlteredPayout
 from fgsv.planning import HistoryPoint
 from fgsv.results.account import Account
 from fgsv.results.questions import SharesByQuestion
@@ -22,7 +22,7 @@ from fgsv.results.scores_without import ScoresWithout
 from fgsv.results.seals import Sealed
 from fgsv.results.verdicts import Verdict, verdict
 from fgsv.valuation import Reason, Valuation, check_valuation, file
-from fgsv.valuation.display import Section
+from fgsv.valuation.display import Section, as_html, as_text
 
 PARTS: dict[str, Any] = {
     "without": ScoresWithout,
@@ -138,8 +138,13 @@ class Result:
         return {name: self.valuation, **self.others}
 
     def table(self) -> pd.DataFrame:
-        """Return the table of the main grouping."""
-        return table_of(self.valuation, self.payout, self.confidence, self.without)
+        """Return the table of the main grouping, with payments and the scores of groups if there are any."""
+        frame = self.valuation.to_frame(self.confidence)
+        if self.payout is not None and self.valuation.outputs is None:
+            frame["payout"] = pd.Series(list(self.payout.payments), dtype=object)
+        if self.without is not None:
+            frame["without"], frame["alone"] = self.without.columns
+        return frame
 
     def of_others(self) -> dict[str, Result]:
         """Return the results of the other groupings, by column: the same run, without payout and audit."""
@@ -150,16 +155,14 @@ class Result:
             for column, each in self.others.items()
         }
 
-    def __repr__(self) -> str:
+    def sections(self) -> list[Section]:
+        """Return what a terminal and a notebook show."""
         from fgsv.report.sections import shown
 
-        return "\n".join(map(str, shown(self)))
+        return shown(self)
 
-    def _repr_html_(self) -> str:
-        """Return the sections of the result for a notebook."""
-        from fgsv.report.sections import shown
-
-        return "".join(each._repr_html_() for each in shown(self))
+    __repr__ = as_text
+    _repr_html_ = as_html
 
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""
@@ -195,7 +198,7 @@ class Result:
         valuation = file.from_document(document, path)
         settings, info = document["settings"], document["info"]
         try:
-            result = cls(
+            return cls(
                 valuation,
                 Source.from_dict(settings),
                 settings.get("shown_confidence", settings.get("confidence", 0.95)),
@@ -208,16 +211,12 @@ class Result:
                 facts={str(group): str(words) for group, words in info.get("facts", {}).items()},
                 **{name: decode(kind, info[name]) for name, kind in PARTS.items() if name in info},
             )
+        except AlteredPayout as error:
+            raise ValueError(
+                f"{path} was changed after it was made: {error}. Restore it, or value the data again"
+            ) from None
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None
-        if result.payout is not None:
-            try:
-                check_payout(result.payout, valuation)
-            except (ValueError, ArithmeticError) as error:
-                raise ValueError(
-                    f"{path} was changed after it was made: {error}. Restore it, or value the data again"
-                ) from None
-        return result
 
 
 def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None = None) -> Result:
@@ -235,29 +234,3 @@ def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None 
 def check_result(given: object) -> None:
     """Raise an error if this is no result, such as the path of a saved one."""
     check_type(given, Result, "a result", "fgsv.results.Result.load(path) opens a saved one")
-
-
-def table_of(
-    valuation: Valuation,
-    payout: Payout | None = None,
-    confidence: float = 0.95,
-    without: ScoresWithout | None = None,
-) -> pd.DataFrame:
-    """Return the table of a valuation, with payments and the scores of groups if there are any.
-
-    Args:
-        valuation: The values of the groups.
-        payout: What they are paid. Default: no column of payments.
-        confidence: Confidence level of the bounds of shares.
-        without: The scores without each group, and of each alone. Default: no columns of these.
-
-    Returns:
-        A row for each group (and output).
-
-    """
-    frame = valuation.to_frame(confidence)
-    if payout is not None and valuation.outputs is None:
-        frame["payout"] = pd.Series(list(payout.payments), dtype=object)
-    if without is not None:
-        frame["without"], frame["alone"] = without.columns
-    return frame

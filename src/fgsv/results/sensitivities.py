@@ -16,9 +16,9 @@ from fgsv.results.questions import SharesByQuestion
 from fgsv.results.result import Result, check_result
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_confidence, t_quantile
+from fgsv.valuation.display import Section, as_html, as_text
 from fgsv.valuation.intervals import ROUNDING, is_clear
-from fgsv.valuation.notebook import html_of
-from fgsv.words import counted, option, some
+from fgsv.words import counted, in_percent, option, sentence, some
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000
@@ -53,13 +53,38 @@ class Sensitivity:
             "facts": list(self.facts),
         }
 
-    def __repr__(self) -> str:
-        table = self.groups.to_string(index=False, float_format=lambda x: f"{x:.4g}")
-        return "\n".join([table, *self.facts])
+    def sections(self, group: str = "group") -> Iterator[Section]:
+        """Yield the shares by every question, and how ranks depend on it and on the test rows."""
+        words = tuple(map(sentence, self.facts))
+        ranked = self.groups.sort_values("share", ascending=False, kind="stable").to_dict("records")
+        columns = {"rank": "rank", "best_rank": "best rank", "worst_rank": "worst rank"}
+        questions = tuple(dict.fromkeys(self.shares["question"]))
+        if len(questions) > 1:
+            cells: dict[str, list[str]] = {}
+            for row in self.shares.to_dict("records"):
+                half = (row["share_high"] - row["share_low"]) / 2
+                mark = " *" if row["clear"] else ""
+                cells.setdefault(row["group"], []).append(f"{row['share']:.1%} ± {half:.1%}{mark}")
+            about = (
+                f"Shares are by {questions[0]}; the other questions were answered by the same trainings, or by other "
+                "runs. A star marks a share that differs from the first by more than its error."
+            )
+            table = tuple((row["group"], *cells[row["group"]]) for row in ranked)
+            yield Section("How much depends on the question", (about, *words), (group, *questions), table)
+            columns |= {"choice": "spread by choice", "error": "spread by error"}
+            words = ()
+        rows = [[str(row[name]) if "rank" in name else in_percent(row[name]) for name in columns] for row in ranked]
+        named = [group, *columns.values()]
+        if "test_low" in self.groups:
+            named += ["over other test rows", "rank kept"]
+            for cells_of_group, row in zip(rows, ranked, strict=True):
+                low, high = in_percent(row["test_low"]), in_percent(row["test_high"])
+                cells_of_group += [f"{low} to {high}", f"{row['rank_kept']:.0%}"]
+        table = tuple((row["group"], *each) for row, each in zip(ranked, rows, strict=True))
+        yield Section("Ranks", words, tuple(named), table)
 
-    def _repr_html_(self) -> str:
-        """Return a table for a notebook."""
-        return html_of(self.groups, self.facts)
+    __repr__ = as_text
+    _repr_html_ = as_html
 
 
 def sensitivity(

@@ -32,6 +32,7 @@ class Kind:
     takes_missing: bool = False
     takes_tensors: bool = False
     """Whether X may have more than two dimensions, as images do."""
+    takes_one_class: bool = False
     gives: frozenset[str] = frozenset({"predict", "predict_proba", "decision_function"})
     """Which of these methods the model has."""
 
@@ -104,8 +105,8 @@ def read(kind: Kind, given: Given) -> Data:
     """Read the rows and add the padding; raise an error for data no model can be fitted to."""
     X = _read_table(kind, given.X, "X")
     X_test = _read_table(kind, given.X_test, "X_test")
-    y = read_column(given.y, "y")
-    y_test = read_column(given.y_test, "y_test")
+    y = _read_column(given.y, "y")
+    y_test = _read_column(given.y_test, "y_test")
     for table, column, name in ((X, y, ""), (X_test, y_test, "_test")):
         if table.shape[0] != len(column):
             raise ValueError(
@@ -120,11 +121,11 @@ def read(kind: Kind, given: Given) -> Data:
     _check_missing(kind, X_test, "X_test")
     classes = None
     if kind.classifier:
-        if len(np.unique(y)) < 2:
+        if not kind.takes_one_class and len(np.unique(y)) < 2:
             raise ValueError(f"y has only one class, {y.tolist()[0]!r}: a classifier needs at least two")
         for column, name in ((y, "y"), (y_test, "y_test")):
-            check_labels(column, name, kind.name)
-        classes = classes_of(y, y_test)
+            _check_labels(column, name, kind.name)
+        classes = _classes_of(y, y_test)
         _warn_of_new_classes(y, y_test)
     else:
         y = _read_numbers(y, "y")
@@ -150,15 +151,8 @@ def _warn_of_new_classes(y: NDArray[Any], y_test: NDArray[Any]) -> None:
         )
 
 
-def check_labels(y: NDArray[Any], name: str, model: str) -> None:
-    """Raise an error if labels are measurements, as scikit-learn does: each would be a class of its own.
-
-    Args:
-        y: (n,) labels of a classifier.
-        name: What the error calls them.
-        model: What the error calls the classifier.
-
-    """
+def _check_labels(y: NDArray[Any], name: str, model: str) -> None:
+    """Raise an error if labels are measurements, as scikit-learn does: each would be a class of its own."""
     if y.dtype.kind == "f" and (parts := y[y % 1 != 0]).size:
         raise ValueError(
             f"{name} has numbers such as {parts[0]:g}, which are no classes, but {model} is a classifier: use a "
@@ -166,7 +160,7 @@ def check_labels(y: NDArray[Any], name: str, model: str) -> None:
         )
 
 
-def classes_of(y: NDArray[Any], y_test: NDArray[Any]) -> NDArray[Any]:
+def _classes_of(y: NDArray[Any], y_test: NDArray[Any]) -> NDArray[Any]:
     """Return the classes of both columns, sorted; raise an error if they cannot be compared."""
     try:
         if (y.dtype.kind in "SU") != (y_test.dtype.kind in "SU") and "O" not in (y.dtype.kind, y_test.dtype.kind):
@@ -248,7 +242,7 @@ def _read_table(kind: Kind, X: Any, name: str) -> Any:
     # copies, so that a table changed in place later changes nothing here
     if scipy.sparse.issparse(X):
         return X.tocsr(copy=True)
-    check_mask(X, name)
+    _check_mask(X, name)
     if not isinstance(X, pd.DataFrame) and hasattr(X, "to_pandas"):  # polars, pyarrow: a pipeline may name columns
         X = X.to_pandas()
     try:
@@ -260,13 +254,13 @@ def _read_table(kind: Kind, X: Any, name: str) -> Any:
     return X
 
 
-def check_mask(array: Any, name: str) -> None:
+def _check_mask(array: Any, name: str) -> None:
     """Raise an error for an array with masked entries."""
     if np.ma.is_masked(array):  # numpy would take what is behind the mask
         raise ValueError(f"{name} has masked entries: fill them in, or leave these rows out")
 
 
-def read_column(y: Any, name: str) -> NDArray[Any]:
+def _read_column(y: Any, name: str) -> NDArray[Any]:
     """Return one label for each row as an array; raise an error that counts the missing ones."""
     try:
         shape = np.shape(y)
@@ -276,7 +270,7 @@ def read_column(y: Any, name: str) -> NDArray[Any]:
         y = y.iloc[:, 0] if isinstance(y, pd.DataFrame) else np.asarray(y)[:, 0]
     elif len(shape) != 1:
         raise ValueError(f"{name} must have one dimension, one label for each row, got shape {shape}")
-    check_mask(y, name)
+    _check_mask(y, name)
     read_labels(y, name)  # before numpy turns a missing one among strings into the string "nan"
     return np.array(y)
 

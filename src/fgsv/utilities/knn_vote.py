@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.neighbours import Neighbours, neighbours
-from fgsv.utilities.data import Data, check_labels, check_mask, classes_of, read_column
+from fgsv.utilities.data import Data, Given, Kind, read
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.row_sets import Units, as_masks, slices
 
@@ -52,51 +52,33 @@ class KNNVote:
 
     def __post_init__(self) -> None:
         whole_number("n_neighbors", self.n_neighbors, least=1)
-        X = _as_floats(self.X, "X")
-        X_test = _as_floats(self.X_test, "X_test")
-        y = read_column(self.y, "y")
-        y_test = read_column(self.y_test, "y_test")
-        for table, labels, name in ((X, y, ""), (X_test, y_test, "_test")):
-            if table.ndim != 2 or not len(table):
-                raise ValueError(f"X{name} must have two dimensions and at least one row, got shape {table.shape}")
-            if labels.shape != (len(table),):
-                raise ValueError(f"y{name} has shape {labels.shape}, expected ({len(table)},)")
-            if not self.regression:
-                check_labels(labels, f"y{name}", "KNNVote(regression=False)")
-        if X.shape[1] != X_test.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} columns, but X_test has {X_test.shape[1]}")
-        if self.regression:
-            y = _as_floats(y, "y")
-            y_test = _as_floats(y_test, "y_test")
-        else:
-            classes_of(y, y_test)
-        for name, array in {"X": X, "y": y, "X_test": X_test, "y_test": y_test}.items():
-            object.__setattr__(self, name, array)
+        if not self._data.is_dense:
+            raise ValueError("KNNVote needs X to be a dense array of numbers")
+
+    @cached_property
+    def _data(self) -> Data:
+        """The rows, with labels as positions of classes, or as differences from the mean of y."""
+        kind = Kind("KNNVote(regression=False)", not self.regression, takes_one_class=True)
+        data = read(kind, Given(self.X, self.y, self.X_test, self.y_test))
+        if not self.regression:
+            return data
+        return replace(data, y=data.y - data.y.mean(), y_test=data.y_test - data.y.mean())
 
     @property
     def n_players(self) -> int:
         """Number of players: the rows of X."""
-        return len(self.X)
+        return self._data.n_rows
 
     @cached_property
     def fingerprint(self) -> str | None:
         """A hash of the data and the settings."""
-        parts = [self.X, self.y, self.X_test, self.y_test, self.n_neighbors, self.regression]
+        data = self._data
+        parts = [*data.features(), data.y, data.y_test, data.classes, self.n_neighbors]
         return fingerprint("nearest-neighbour vote 1", parts)
 
     @cached_property
-    def _labels(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The labels of y and y_test as numbers: positions of classes, or differences from the mean of y."""
-        if self.regression:
-            return self.y - self.y.mean(), self.y_test - self.y.mean()
-        classes = classes_of(self.y, self.y_test)
-        return np.searchsorted(classes, self.y), np.searchsorted(classes, self.y_test)
-
-    @cached_property
     def _neighbours(self) -> Neighbours:
-        y, y_test = self._labels
-        classes = None if self.regression else np.unique(np.concatenate([y, y_test]))
-        return neighbours(Data(self.X, y, self.X_test, y_test, classes, len(y)), self.n_neighbors)
+        return neighbours(self._data, self.n_neighbors)
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,)."""
@@ -110,7 +92,7 @@ class KNNVote:
         return values
 
     def _evaluate(self, coalitions: Coalitions) -> Floats:
-        y_test = self._labels[1]
+        y_test = self._data.y_test
         values = np.full(len(coalitions), -float((y_test**2).mean()) if self.regression else 0.0)
         sets = Units(self.n_players).row_sets(coalitions)
         nonempty = np.flatnonzero(sets.sizes > 0)
@@ -134,26 +116,16 @@ class KNNVote:
         differ by (v_i - v_{i+1}) p_i / k (Jia et al. 2019). The square of a sum adds pairs of places, whose
         probabilities are in `_pair_chances`.
         """
-        y, y_test = self._labels
+        X, X_test = self._data.features()
+        y = self._data.y
         total = np.zeros(self.n_players)
-        for row, truth in zip(self.X_test, y_test, strict=True):
-            order = np.argsort(((self.X - row) ** 2).sum(axis=1), kind="stable")
+        for row, truth in zip(X_test, self._data.y_test, strict=True):
+            order = np.argsort(((X - row) ** 2).sum(axis=1), kind="stable")
             if self.regression:
                 total[order] += _regression_values(y[order], truth, self.n_neighbors)
             else:
                 total[order] += _classification_values((y[order] == truth).astype(float), self.n_neighbors)
-        return total / len(y_test)
-
-
-def _as_floats(array: Any, name: str) -> Floats:
-    check_mask(array, name)
-    try:
-        numbers = np.asarray(array, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a dense array of numbers, got {type(array).__name__}") from None
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} has missing or infinite numbers")
-    return numbers
+        return total / len(X_test)
 
 
 def _classification_values(votes: Floats, k: int) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +33,10 @@ from fgsv.words import option
 
 
 class Learner(Protocol):
-    """A model that is fitted to many sets of rows and predicts the test points for each."""
+    """A model that is fitted to many sets of rows and predicts the test points for each.
+
+    One that cannot be fitted to every set has a method `unfitted(sets)`, too: (m,) whether a set is one of these.
+    """
 
     name: ClassVar[str]
     """How it is fitted, in words; also part of the fingerprint."""
@@ -43,12 +46,6 @@ class Learner(Protocol):
     @property
     def memory(self) -> tuple[int, int]: ...  # noqa: D102
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
-
-
-class FallibleLearner(Learner, Protocol):
-    """A learner that cannot be fitted to every set of rows, and says to which."""
-
-    def unfitted(self, sets: RowSets) -> Masks: ...  # noqa: D102
 
 
 _TWINS: dict[type, Callable[..., Learner | str]] = {
@@ -208,7 +205,7 @@ class Utility:
         return self._unfitted if hasattr(self.learner, "unfitted") else None
 
     def _unfitted(self, coalitions: Coalitions, values: Floats) -> Masks:
-        learner = cast(FallibleLearner, self.learner)
+        learner: Any = self.learner
         found = np.zeros(len(coalitions), dtype=bool)
         suspects = (values[:, : len(self.defaults)] == self.defaults).all(axis=1)
         for some in slices(coalitions, self.units.n_rows):

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 SHOWN = 60
 """Rows that a terminal shows."""
+NEGATIVE = (
+    "A negative value means that, averaged over all selections of the data, adding these players lowered the score. "
+    "How the model scores without them is another question."
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,16 @@ class Section:
     def for_competitors(self) -> Section:
         """Return the section without single players."""
         return replace(self, rows=()) if self.shows_players else self
+
+
+def as_text(described: Any) -> str:
+    """Return the sections of a result as text: the `__repr__` of what has sections."""
+    return "\n".join(filter(None, map(str, described.sections())))
+
+
+def as_html(described: Any) -> str:
+    """Return the sections of a result for a notebook: the `_repr_html_` of what has sections."""
+    return "".join(each._repr_html_() for each in described.sections())
 
 
 def to_frame(valuation: Valuation, confidence: float) -> pd.DataFrame:

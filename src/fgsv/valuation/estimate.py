@@ -42,6 +42,8 @@ class Estimate:
     """The method that made it, if not the one requested."""
     correction: float | None = None
     """Of the default method: 0 if the values are predictions, 1 if what predictions miss is corrected, or between."""
+    errors: str | None = None
+    """What its errors are of, if not of the choice of coalitions."""
 
     def values_of(self, partition: Partition, total: Floats) -> Floats:
         """Return (K, q) values of the groups; `total`, (q,), is that of one group of all players, if efficient."""

@@ -294,8 +294,8 @@ class Valuation:
     @property
     def about_intervals(self) -> str:
         """What intervals hold, and what they leave out, in words."""
-        if self.method == "answers":
-            return "intervals hold the error from the choice of answers, and that of their evaluations"
+        if self.estimate.errors is not None:
+            return f"intervals hold the error of {self.estimate.errors}"
         if self._test_rows is None:
             return "intervals hold the Monte Carlo error only, not that of the test rows"
         return f"intervals hold the error of the test rows, by {self._test_rows.n_folds} folds of them"

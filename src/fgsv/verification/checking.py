@@ -11,7 +11,7 @@ import pandas as pd
 from fgsv import payout
 from fgsv.data.choice import contents_of
 from fgsv.data.dataset import Dataset
-from fgsv.data.inputs import read_all
+from fgsv.data.joining import read_all
 from fgsv.data.reading import TableError
 from fgsv.data.source import Source
 from fgsv.data.table import Table, open_table

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 ENDS_FIRST = 20
 """Up to so many players, coalitions of one player and of all but one come first."""
 ENDS_AFTER = 16
-"""With `unbiased`, they come after so many evaluations: what is drawn before leaves no values without draws."""
+"""With `unbiased`, they come after so many: what is drawn before leaves no values without draws."""
+ENDS_LATER = 64
+"""Of more players, up to 64, predictions know them after so many evaluations: before, others say more."""
 FOLDED = 256
 """With `unbiased`: up to so many evaluations parameters are fitted in four folds, then in two."""
 SAME = 1e-3
@@ -127,7 +129,8 @@ class GPEstimator:
             chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, self._costs, among)
         law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
         count = wanted - len(first) - len(chosen)
-        ends = self._method.unbiased and n <= ENDS_FIRST and done >= ENDS_AFTER
+        most, after = (ENDS_FIRST, ENDS_AFTER) if self._method.unbiased else (most_players, ENDS_LATER)
+        ends = n <= most and done >= after and self._target.semivalue == SHAPLEY
         some, expected = self._sampler.draw(law, count, rng, ends=ends)
         masks = np.concatenate([first, chosen, some])
         before, self._all_masks = self._all_masks, np.concatenate([self._all_masks, self._widened(masks)])

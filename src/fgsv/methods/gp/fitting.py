@@ -137,8 +137,7 @@ def inverted(matrix: Floats) -> tuple[Floats | None, float]:
     if failed:
         return None, np.inf
     log_determinant = 2 * float(np.log(np.diag(lower)).sum())
-    half = dpotri(lower, lower=True, overwrite_c=True)[0]
-    inverse = np.tril(half, -1)
-    inverse += inverse.T
-    inverse[np.diag_indices(len(half))] = np.diag(half)
+    half = dpotri(lower, lower=True, overwrite_c=True)[0]  # above the diagonal zeros
+    inverse = half + half.T
+    inverse[np.diag_indices(len(half))] /= 2
     return inverse, log_determinant

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
@@ -11,22 +10,6 @@ USABLE = 0.85
 """Fraction of the free memory to plan with; the rest is headroom for fragmentation and other processes."""
 
 ADVICE = "use a smaller batch, another precision or another GPU"
-
-
-@dataclass(frozen=True)
-class MemoryNeed:
-    """Memory of a call: `fixed` bytes, and `each` for every adapter or trajectory."""
-
-    fixed: int
-    each: int
-
-    def fitting(self, free: int) -> int:
-        """Return how many fit in `free` bytes.
-
-        >>> MemoryNeed(fixed=100, each=10).fitting(155)
-        5
-        """
-        return max(0, (free - self.fixed) // max(self.each, 1))
 
 
 def check_asked(asked: int | None) -> None:
@@ -53,50 +36,21 @@ def fit_on_gpu(
 
     """
     free = int(USABLE * free_memory(device))
-    return fit(what, measure(what, run, few, device), free, asked, most)
-
-
-def fit(what: str, need: MemoryNeed, free: int, asked: int | None, most: int) -> int:
-    """Return how many to handle at once in `free` bytes.
-
-    >>> fit("adapters", MemoryNeed(fixed=100, each=10), free=155, asked=None, most=4)
-    4
-
-    Args:
-        what: What is counted, in the plural, for the error.
-        need: Memory of a call.
-        free: Bytes that may be used.
-        asked: Number that the user asked for; None: as many as fit.
-        most: Number that is never exceeded.
-
-    Raises:
-        MemoryError: As many as were asked for, or a single one, do not fit.
-
-    """
-    fitting = need.fitting(free)
-    if fitting < 1 or (asked is not None and asked > fitting):
-        wanted = asked or 1
+    fixed, each = _measured(what, run, few, device)
+    fitting = max(0, (free - fixed) // each)
+    wanted = asked or 1
+    if fitting < wanted:
         raise MemoryError(
-            f"{wanted} {what} at once need {_gib(need.fixed + wanted * need.each)} GiB of GPU memory, but "
-            f"{_gib(free)} GiB can be used; {fitting} {what} would fit" + ("" if fitting else f": {ADVICE}")
+            f"{wanted} {what} at once need {_gib(fixed + wanted * each)} GiB of GPU memory, but {_gib(free)} GiB can "
+            f"be used; {fitting} {what} would fit" + ("" if fitting else f": {ADVICE}")
         )
     return min(asked or fitting, most)
 
 
-def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> MemoryNeed:
-    """Measure the peak memory of `run(few)` and `run(2 * few)`, beyond what is already allocated.
+def _measured(what: str, run: Callable[[int], object], few: int, device: torch.device) -> tuple[int, int]:
+    """Return the bytes of a call, whatever the number, and those for each, from its peaks for two numbers.
 
     If twice as many do not fit, all memory of `few` counts as theirs, and none as fixed.
-
-    Args:
-        what: What is counted, in the plural, for the error.
-        run: Handles so many at once.
-        few: The smaller of the two numbers that are tried.
-        device: A CUDA device.
-
-    Raises:
-        MemoryError: Not even `few` fit.
-
     """
     free = free_memory(device)
     peaks: list[int] = []
@@ -107,15 +61,15 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
             run(count)
         except torch.OutOfMemoryError as error:
             if peaks:
-                return MemoryNeed(0, -(-peaks[-1] // few))
+                return 0, max(1, -(-peaks[-1] // few))
             least = torch.cuda.max_memory_allocated(device) - before
             raise MemoryError(
                 f"{count} {what} at once need more than {_gib(least)} GiB of GPU memory, and {_gib(free)} GiB are "
                 f"free: {ADVICE}"
             ) from error
         peaks.append(torch.cuda.max_memory_allocated(device) - before)
-    each = max((peaks[2] - peaks[1]) // few, 1)
-    return MemoryNeed(max(peaks[1] - few * each, 0), each)
+    each = max(1, (peaks[2] - peaks[1]) // few)
+    return max(peaks[1] - few * each, 0), each
 
 
 def free_memory(device: torch.device) -> int:

@@ -83,11 +83,7 @@ class Linear:
         moments = np.zeros((len(sets), self.design.shape[1], self.design.shape[1]))
         for first in range(0, table.shape[1], PIECE):
             z = np.take(self.design, table[:, first : first + PIECE], axis=0)
-            # Without the column of ones: for the product of an array with itself numpy calls a routine for symmetric
-            # matrices, which is slower on arrays as narrow as these.
-            moments[:, :, 1:] += z.transpose(0, 2, 1) @ z[:, :, 1:]
-        moments[:, 0, 0] = sets.n_listed
-        moments[:, 1:, 0] = moments[:, 0, 1:]
+            moments += z.transpose(0, 2, 1) @ z
         return moments
 
     def _ridge(self, moments: Floats) -> Floats:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from fgsv.game import GameError
 from fgsv.types import Floats, Ints, Masks
@@ -64,7 +64,7 @@ class Logistic:
         """Fit every set that has at least two classes, and predict the test points."""
         weights = self.fit(sets)
         present = sets.counts(self.codes, self.n_classes) > 0
-        fitted = ~self.unfitted(sets)
+        fitted = present.sum(axis=1) > 1
         if self.n_classes == 2:
             return two_class_predictions(fitted, weights[:, 1] @ self.X_test.T, needs)
         scores = self.X_test @ weights.transpose(0, 2, 1)
@@ -138,24 +138,19 @@ def _fit_two(rows: _Gathered | _Shared, counted: Floats, sign: Floats, penalty: 
     diagonal = np.arange(penalty.shape[-1])
     margins: Floats = rows.margins(w)
     active = np.arange(len(w))
-    whole = bool((counted == 1).all())  # then factors of one, and their passes over memory, are left out
     for _ in range(MAX_STEPS):
         odds = 0.5 * margins
         np.tanh(odds, out=odds)  # 2 p - 1, for a probability p
         errors = odds - sign
         curvature = np.subtract(1, np.square(odds, out=odds), out=odds)
-        if not whole:
-            errors *= counted
-            curvature *= counted
+        errors *= counted
+        curvature *= counted
         gradient = 0.5 * rows.sums(errors) + penalty * w
         hessian = 0.25 * rows.products(curvature)
         hessian[:, diagonal, diagonal] += penalty
         step = np.asarray(np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0], dtype=float)
         change = rows.margins(step)
-        largest = np.abs(change)
-        if not whole:
-            largest *= counted > 0
-        length = _safe_length(largest.max(axis=1))[:, None]
+        length = _safe_length((np.abs(change) * (counted > 0)).max(axis=1))[:, None]
         w = w - length * step
         margins -= np.multiply(length, change, out=change)
         weights[active] = w
@@ -295,10 +290,7 @@ def two_class_predictions(fitted: Masks, margins: Floats, needs: frozenset[Need]
     """
     probabilities = None
     if "probabilities" in needs:
-        small = np.exp(-np.abs(margins))
-        second = np.where(margins >= 0, 1.0, small) / (1 + small)
-        first = np.where(margins >= 0, small, 1.0) / (1 + small)
-        probabilities = np.stack([first, second], axis=2)
+        probabilities = np.stack([expit(-margins), expit(margins)], axis=2)
     return Predictions(fitted, labels=(margins > 0).astype(np.int64), probabilities=probabilities, ranks=margins)
 
 

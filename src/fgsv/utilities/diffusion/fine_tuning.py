@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 
@@ -19,6 +18,7 @@ from fgsv.utilities.adapters.training import AdamW, Course
 from fgsv.utilities.adapters.training import fine_tune as train_adapters
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
 from fgsv.utilities.diffusion.model import DiffusionModel
+from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.row_sets import as_masks
 
 TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
@@ -235,17 +235,15 @@ class DiffusionGame:
         return fit_on_gpu("trajectories", self._draw_some, 4, self.adapted.device, None, MOST_TRAJECTORIES)
 
     @cached_property
-    def fingerprint(self) -> str:
+    def fingerprint(self) -> str | None:
         """A hash of the players, the images, the frozen weights, the noise schedule and the settings."""
         scheduler = self.model.scheduler
         schedule = [str(scheduler.config.prediction_type), *map(float, scheduler.alphas_cumprod)]
-        digest = hashlib.sha256(repr(sorted(asdict(self.settings).items())).encode())
-        digest.update(repr((self.outputs, self.process.timesteps, str(self.adapted.dtype), schedule)).encode())
         tensors = [self.data.latents, self.data.texts, self.data.text, self.generated, self._queries]
         tensors += [weight for _, weight in sorted(self.model.unet.state_dict().items())]
-        for tensor in tensors:
-            digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
-        return "diffusion-" + digest.hexdigest()[:32]
+        arrays = [tensor.detach().float().cpu().numpy() for tensor in tensors]
+        process = [self.process.timesteps, schedule, str(self.adapted.dtype)]
+        return fingerprint("diffusion", asdict(self.settings), self.outputs, process, arrays)
 
     def cost(self, sizes: Ints) -> ArrayLike:
         """Return the cost of an evaluation in samples of the UNet; a backward pass counts as a forward one."""

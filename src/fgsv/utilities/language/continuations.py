@@ -1,25 +1,27 @@
-"""How likely an answer is after each of many prompts: in batches, or along a tree of their common beginnings."""
+"""How likely an answer is after each of many prompts: in padded batches, or along trees of their common beginnings.
+
+A tree is one sequence in which a token attends to those before it in its own prompt: nothing that prompts have in
+common at their beginnings is computed twice, and nothing is padded.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import groupby, takewhile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise, permutations, takewhile
 from typing import Any
 
 import numpy as np
 import torch
 
 from fgsv.types import Floats
-from fgsv.utilities.language.network import attends_to_all, log_likelihood
+from fgsv.utilities.language.network import attends_to_all, close, log_likelihood
 
-BATCH_TOKENS = {"cuda": 2**16, "cpu": 2**12}
-"""Tokens of a padded batch, those before it in a cache among them."""
-CACHED_TOKENS = {"cuda": 2**18, "cpu": 2**16}
-"""Tokens that a tree may keep in caches at a time."""
-WORTH_A_TREE = 1.5
-"""A tree is used where it leaves out so many of the tokens: each of its levels is a step of its own."""
+TOKENS = {"cuda": 2**12, "cpu": 2**10}
+"""Tokens of a padded batch, or of a tree: more take more padding and attention, fewer take more passes."""
+
+Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,116 +30,142 @@ class Continuations:
 
     model: Any
     tree: bool | None = None
-    """Whether each beginning that prompts have in common is computed once. Default: where that saves a third of the
-    tokens. Log-likelihoods are the same but for rounding."""
+    """Whether prompts are scored along trees. Default: where that is less work."""
+
+    def __post_init__(self) -> None:
+        if self.tree and not self.has_trees:
+            raise ValueError(
+                f"tree=True needs a model that attends to all earlier tokens, by their places and a mask alone; "
+                f"{type(self.model).__name__} does not"
+            )
 
     def log_likelihood(self, prompts: Sequence[Sequence[int]], answer: Sequence[int]) -> Floats:
         """Return (m,) the log-likelihood of the answer after each prompt."""
         given = [tuple(prompt) for prompt in prompts]
         different = sorted(set(given))
-        levels = tree_of(different)
-        of_answers = len(answer) * len(different)
-        on_edges = sum(len(ids) for edges in levels for _, ids, _ in edges)
-        saves = sum(map(len, different)) + of_answers >= WORTH_A_TREE * (on_edges + of_answers)
-        most_kept = max(sum(row is None for _, _, row in edges) for edges in levels) * max(map(len, different))
-        fits = attends_to_all(self.model.config, math.inf) and most_kept <= CACHED_TOKENS[self.model.device.type]
-        if not (saves and fits if self.tree is None else self.tree):
-            rows = sorted(range(len(different)), key=lambda row: -len(different[row]))
-            levels = [[(None, different[row], row) for row in rows]]
-        found = self._along(levels, len(different), list(answer))
-        places = {prompt: place for place, prompt in enumerate(different)}
-        return found[[places[prompt] for prompt in given]]
+        most = TOKENS["cuda" if self.model.device.type == "cuda" else "cpu"]
+        trees, batches = trees_of(different, tuple(answer), most), batches_of(different, len(answer), most)
+        tree = self.tree
+        if tree is None:
+            by_trees = self._work((len(each.ids), 1) for each in trees)
+            by_batches = self._work((len(batch[0]) + len(answer), len(batch)) for batch in batches)
+            tree = by_trees < by_batches and self.has_trees
+        found: dict[Ids, float] = {}
+        if tree:
+            for each in trees:
+                found |= zip(each.prompts, self._along(each), strict=True)
+        else:
+            for batch in batches:
+                found |= zip(batch, self._padded(batch, tuple(answer)), strict=True)
+        return np.array([found[prompt] for prompt in given])
 
-    def _along(self, levels: list[list[Edge]], n_prompts: int, answer: list[int]) -> Floats:
-        """Return the log-likelihoods along a tree, level by level; one of a single level is no more than batches."""
-        found = np.empty(n_prompts)
-        before: Cached | None = None
-        for edges in levels:
-            self._score(found, [edge for edge in edges if edge[2] is not None], answer, before)
-            inner = [edge for edge in edges if edge[2] is None]
-            before = self._run(inner, before, 1)[1] if inner else None
-        return found
+    def _work(self, passes: Iterable[tuple[int, int]]) -> float:
+        """Return the work of passes of rows of a length, in tokens: that of attention grows with their squares."""
+        width = self.model.get_input_embeddings().weight.shape[1]
+        return sum(count * length * (1 + length / (6 * width)) for length, count in passes)
 
-    def _score(self, found: Floats, edges: Sequence[Edge], answer: list[int], before: Cached | None) -> None:
-        """Score the answer after the last tokens of prompts, in batches."""
-        known = 0 if before is None else before.mask.shape[1]
-        left = [(parent, (*ids, *answer), row) for parent, ids, row in edges]
-        while left:
-            size = max(1, BATCH_TOKENS[self.model.device.type] // (known + max(len(ids) for _, ids, _ in left)))
-            some, left = left[:size], left[size:]
-            logits, _ = self._run(some, before, len(answer) + 1)
-            wanted = torch.tensor(answer, device=self.model.device).expand(len(some), -1)
-            logs = log_likelihood(logits[:, :-1], wanted).double().sum(1)
-            found[[row for _, _, row in some if row is not None]] = logs.cpu().numpy()
+    @cached_property
+    def has_trees(self) -> bool:
+        """Whether the model gives along a tree what it gives alone: some look at more than places and a mask."""
+        if not attends_to_all(self.model.config, np.inf):
+            return False
+        prompts: list[Ids] = [(0, 1, *some) for some in permutations((1, 2, 3))]
+        [tree] = trees_of(prompts, (2, 1), 2**10)
+        try:
+            along = self._along(tree)
+        except (RuntimeError, ValueError, TypeError):
+            return False
+        alone = self._padded(prompts, (2, 1))
+        return close(*(torch.tensor(each, dtype=self.model.dtype) for each in (along, alone)))
+
+    def _padded(self, prompts: Sequence[Ids], answer: Ids) -> Floats:
+        """Score prompts in rows that are padded on their left, so that they end together."""
+        length = max(map(len, prompts)) + len(answer)
+        rows = [[0] * (length - len(prompt) - len(answer)) + [*prompt, *answer] for prompt in prompts]
+        ones = [len(prompt) + len(answer) for prompt in prompts]
+        mask = torch.tensor([[0] * (length - n) + [1] * n for n in ones])
+        logits = self._logits(rows, mask, (mask.cumsum(1) - 1).clamp(min=0), len(answer) + 1)[:, :-1]
+        logs = log_likelihood(logits, torch.tensor(answer, device=logits.device).expand(len(rows), -1))
+        return np.asarray(logs.double().sum(1).cpu().numpy())
+
+    def _along(self, tree: Tree) -> Floats:
+        """Score the prompts of a tree."""
+        seen = torch.from_numpy(tree.seen)
+        mask = torch.zeros(seen.shape, dtype=self.model.dtype).masked_fill(~seen, torch.finfo(self.model.dtype).min)
+        logits = self._logits([tree.ids], mask[None, None], seen.sum(1)[None] - 1, torch.tensor(tree.before))[0]
+        logs = log_likelihood(logits, torch.tensor(tree.answers, device=logits.device))
+        return np.asarray(logs.double().view(len(tree.prompts), -1).sum(1).cpu().numpy())
 
     @torch.inference_mode()
-    def _run(self, edges: Sequence[Edge], before: Cached | None, keep: int) -> tuple[torch.Tensor, Cached]:
-        """Return the last logits of some tokens, each after what their parent has read, and what is read then.
-
-        Tokens are padded on their left, so that they end together; the mask says what is padding.
-        """
-        from transformers import DynamicCache
-
-        length = max(len(ids) for _, ids, _ in edges)
-        rows = [[0] * (length - len(ids)) + list(ids) for _, ids, _ in edges]
-        counted = [[0] * (length - len(ids)) + [1] * len(ids) for _, ids, _ in edges]
-        mask = torch.tensor(counted, device=self.model.device)
-        places = mask.cumsum(1) - 1
-        cache = DynamicCache(config=self.model.config)
-        if before is not None:
-            parents = torch.tensor([parent for parent, _, _ in edges], device=self.model.device)
-            for number, (keys, values) in enumerate(before.layers):
-                cache.update(keys[parents], values[parents], number)
-            places = places + before.mask[parents].sum(1, keepdim=True)
-            mask = torch.cat([before.mask[parents], mask], dim=1)
-        logits = self.model(
-            input_ids=torch.tensor(rows, device=self.model.device),
-            attention_mask=mask,
-            position_ids=places.clamp(min=0),
-            past_key_values=cache,
-            logits_to_keep=keep,
+    def _logits(self, rows: Sequence[Sequence[int]], mask: torch.Tensor, places: torch.Tensor, keep: Any) -> Any:
+        device = self.model.device
+        return self.model(
+            input_ids=torch.tensor(rows, device=device),
+            attention_mask=mask.to(device),
+            position_ids=places.to(device),
+            use_cache=False,
+            logits_to_keep=keep if isinstance(keep, int) else keep.to(device),
         ).logits
-        return logits, Cached([(layer.keys, layer.values) for layer in cache.layers], mask)
-
-
-Edge = tuple[int | None, tuple[int, ...], int | None]
-"""The number of its parent on the level above, tokens, and the prompt that ends with them; None if others go on."""
 
 
 @dataclass(frozen=True, eq=False)
-class Cached:
-    """What a model has read: keys and values of each layer, and which of them are no padding."""
+class Tree:
+    """Prompts by their common beginnings, and the answer after each of them, as one sequence."""
 
-    layers: list[tuple[torch.Tensor, torch.Tensor]]
-    mask: torch.Tensor
-    """(rows, tokens)"""
+    ids: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    """The place in the sequence of the token before each; the first of a prompt is its own."""
+    before: list[int] = field(default_factory=list)
+    """The places of the tokens before those of answers."""
+    answers: list[int] = field(default_factory=list)
+    """The tokens of answers, prompt by prompt."""
+    prompts: list[Ids] = field(default_factory=list)
+
+    @property
+    def seen(self) -> Any:
+        """(tokens, tokens) whether a token, the row, attends to another."""
+        seen = np.eye(len(self.ids), dtype=bool)
+        for place, parent in enumerate(self.parents):
+            seen[place] |= seen[parent]
+        return seen
 
 
-def tree_of(prompts: Sequence[tuple[int, ...]]) -> list[list[Edge]]:
-    """Return sorted prompts by their common beginnings, level by level. The last token of a prompt is always its own.
+def trees_of(prompts: Iterable[Ids], answer: Ids, most: int) -> list[Tree]:
+    """Return sorted prompts as trees, each of at most so many tokens, or of one prompt.
 
-    >>> tree_of([(1, 2, 3), (1, 2, 4, 5), (1, 6)])
-    [[(None, (1,), None)], [(0, (2,), None), (0, (6,), 2)], [(0, (3,), 0), (0, (4, 5), 1)]]
+    >>> [tree] = trees_of([(1, 2, 3), (1, 2, 4), (1, 5)], (9,), most=8)
+    >>> tree.ids, tree.parents, tree.before
+    ([1, 2, 3, 9, 4, 9, 5, 9], [0, 0, 1, 2, 1, 4, 0, 6], [2, 4, 6])
     """
-    levels: list[list[Edge]] = []
+    trees: list[Tree] = []
+    path: list[int] = []
+    for last, prompt in pairwise([(), *prompts]):
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last, prompt, strict=False)))
+        if not trees or len(trees[-1].ids) + len(prompt) - same + len(answer) > most:
+            trees.append(Tree())
+            same = 0
+        tree = trees[-1]
+        del path[same:]
+        for token in (*prompt[same:], *answer):
+            tree.parents.append(path[-1] if path else len(tree.ids))
+            path.append(len(tree.ids))
+            tree.ids.append(token)
+        tree.before.extend(path[len(prompt) - 1 : -1])
+        tree.answers.extend(answer)
+        tree.prompts.append(prompt)
+    return trees
 
-    def grow(rows: Sequence[int], begin: int, parent: int | None, level: int) -> None:
-        """Add what prompts have from a place on, which they have in common up to there."""
-        if level == len(levels):
-            levels.append([])
-        ends = [row for row in rows if len(prompts[row]) == begin + 1]
-        others = [row for row in rows if len(prompts[row]) > begin + 1]
-        for _, together in groupby(others, lambda row: prompts[row][begin]):
-            some = list(together)
-            if len(some) == 1:
-                ends += some
-            else:
-                first, last = prompts[some[0]], prompts[some[-1]]  # what these share, sorted ones between them share
-                same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
-                end = min(same, len(first) - 1)
-                levels[level].append((parent, first[begin:end], None))
-                grow(some, end, sum(row is None for _, _, row in levels[level]) - 1, level + 1)
-        levels[level].extend((parent, prompts[row][begin:], row) for row in ends)
 
-    grow(range(len(prompts)), 0, None, 0)
-    return levels
+def batches_of(prompts: Sequence[Ids], more: int, most: int) -> list[list[Ids]]:
+    """Return prompts in batches, the longest first: each of at most so many tokens, with `more` after each prompt.
+
+    >>> batches_of([(1,), (2, 2, 2, 2, 2), (3, 3)], more=1, most=6)
+    [[(2, 2, 2, 2, 2)], [(3, 3), (1,)]]
+    """
+    left = sorted(prompts, key=len, reverse=True)
+    batches: list[list[Ids]] = []
+    while left:
+        size = max(1, most // (len(left[0]) + more))
+        batches.append(left[:size])
+        left = left[size:]
+    return batches

@@ -54,12 +54,12 @@ class Network:
         tokens = _few_tokens(model, 4)
         with torch.no_grad():
             whole = logits(tokens)
-            if not _close(logits(tokens[:, :3]), whole[:, :3]):
+            if not close(logits(tokens[:, :3]), whole[:, :3]):
                 raise ValueError(
                     f"{type(model).__name__} looks at later tokens: it is not a causal language model, or was "
                     "saved without is_decoder=True"
                 )
-            if isinstance(head, torch.nn.Linear) and inner is not model and _close(head(hidden(tokens)), whole):
+            if isinstance(head, torch.nn.Linear) and inner is not model and close(head(hidden(tokens)), whole):
                 return cls(model, hidden, head)
         return cls(model, logits, None)
 
@@ -165,7 +165,8 @@ class HeadLoss(torch.autograd.Function):
         size = chunk(len(states), len(weight), states.device)
         pieces = [slice(start, start + size) for start in range(0, len(states), size)]
         if not ctx.needs_input_grad[0]:
-            return torch.cat([_losses(states[piece], targets[piece], weight, bias) for piece in pieces])
+            found = [log_likelihood(linear(states[each], weight, bias), targets[each]) for each in pieces]
+            return -torch.cat(found)
         losses = torch.empty(
             len(states), dtype=torch.promote_types(states.dtype, torch.float32), device=states.device
         )
@@ -180,14 +181,6 @@ class HeadLoss(torch.autograd.Function):
         """Multiply the gradients that are kept by those of the losses."""
         (gradient,) = ctx.saved_tensors
         return gradient * outer[0][:, None].to(gradient.dtype), None, None, None, None
-
-
-def _losses(
-    states: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
-    logits = linear(states, weight, bias)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return torch.nn.functional.cross_entropy(logits, targets, reduction="none")
 
 
 def chunk(n_tokens: int, n_words: int, device: torch.device) -> int:
@@ -324,7 +317,7 @@ def use_plain_attention(model: Any, length: int) -> None:
             after = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
         except (ImportError, AttributeError, ValueError):  # a version that cannot register it
             after = before + 1
-    if not _close(after, before):
+    if not close(after, before):
         model.set_attn_implementation("sdpa")
 
 
@@ -392,7 +385,7 @@ def _few_tokens(model: Any, length: int) -> torch.Tensor:
     return torch.randint(0, n_words, (1, length), generator=generator).to(device)
 
 
-def _close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
     """Return whether two results are the same but for rounding."""
     gap = (found.float() - expected.float()).abs().max()
     scale = expected.float().abs().max()

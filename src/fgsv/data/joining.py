@@ -1,4 +1,4 @@
-"""Inputs: files, archives of files and data frames of any library become one table."""
+"""Joining: files, archives of files and data frames of any library become one table."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.data import formats
-from fgsv.data.reading import TableError, TableFile, as_listed, content_of, parse, with_text
+from fgsv.data.formats import content_of, members, parse
+from fgsv.data.reading import TableError, TableFile, as_listed, with_text
 from fgsv.words import numbered, option, some
 
 FILE = "file"
@@ -57,8 +57,8 @@ def _parts(given: Any, text: Sequence[str], encoding: str) -> list[TableFile]:
         return [_from_frame(given, text)]
     path = Path(given)
     content = content_of(path)
-    inside = formats.members(path, content)
-    return [parse(each, part, text=text, encoding=encoding) for each, part in inside or [(path, content)]]
+    inside = members(path, content) or [(path, content)]
+    return [parse(each, part, text=text, encoding=encoding) for each, part in inside]
 
 
 def _is_table(given: Any) -> bool:
