@@ -34,10 +34,10 @@ from fgsv.results.seals import (
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
 from fgsv.valuation.differences import ROUNDING, Difference
-from fgsv.verification.checking import open_again
 from fgsv.verification.forging import moves_in_words, odds_in_words
 from fgsv.verification.proofs import Proof, picked_numbers, sealed_of
 from fgsv.verification.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
+from fgsv.verification.result_checks import open_again
 from fgsv.verification.verify import compare_with_record, differences
 
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
