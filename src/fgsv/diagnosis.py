@@ -16,7 +16,7 @@ from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import access_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
-from fgsv.valuation.notebook import html_of
+from fgsv.valuation.display import html_of
 
 N_SIZES = 16
 N_RESAMPLES = 200

@@ -18,8 +18,9 @@ from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
 
-Start = str | Path | Sequence[str | Path] | Known | None
+Given = str | Path | Sequence[str | Path] | Known
 """Earlier ledgers, which are only read, or the evaluations known from them."""
+Start = Given | None
 MOST_NAMED = 100_000
 """Largest number of players for which a ledger records their providers."""
 LEAST_KNOWN = 8
@@ -91,11 +92,11 @@ def recorded_start(partition: Partition, before: KnownBefore | None) -> Recorded
     )
 
 
-def known_from(game: Game, start: Start, ledger: Any) -> tuple[Known | None, KnownBefore | None]:
+def known_from(game: Game, start: Given, ledger: Any) -> tuple[Known | None, KnownBefore | None]:
     """Return what applies of earlier evaluations, and what is used of it: nothing if it is not worth its learning."""
     if isinstance(start, Known):
         return start, KnownBefore(game, start)
-    paths = [] if start is None else _paths(start, ledger)
+    paths = _paths(start, ledger)
     if not paths:
         return None, None
     found = known(game, paths)

@@ -17,7 +17,7 @@ from fgsv.running.first_cost import LONG
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET
 from fgsv.running.stopping import RULE_OF_THREE
 from fgsv.valuation import Valuation, positive_total, t_quantile
-from fgsv.valuation.notebook import html_of
+from fgsv.valuation.display import html_of
 from fgsv.valuation.settings import check_precision
 from fgsv.words import duration, level, percent, roughly
 

@@ -219,7 +219,11 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         count = valuation.partition.n_groups
         found.checked.append(f"the shares of {count} providers follow from the seed and {len(values)} values")
         found.checked.append(moves_in_words(result, values, repeated.influence))
-        found.doubts += _doubts_about_the_end(valuation)
+        if has_targets(valuation) and was_regrouped(valuation):  # only repeated up to the stated end
+            found.doubts.append(
+                "whether the run ended where its target was met: the target refers to the first grouping; check "
+                "valuation.json, which must have the same root"
+            )
         return
     made = {} if result.source is None else result.source.versions
     here = versions()
@@ -237,15 +241,6 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         )
     else:
         found.differences += wrong
-
-
-def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
-    """Yield why an end may have been chosen: by other groups a run with a target is only repeated up to that end."""
-    if has_targets(valuation) and was_regrouped(valuation):
-        yield (
-            "whether the run ended where its target was met: the target refers to the first grouping; check "
-            "valuation.json, which must have the same root"
-        )
 
 
 def _repeat(
