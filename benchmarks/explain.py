@@ -1,40 +1,61 @@
 """One prediction of a pipeline explained by fgsv, shap and shapiq with the same evaluations: `make bench-explain`.
 
-The pipeline and its game are those of docs/how-to/explain.md, whose code runs here; true values are enumerated.
+The game is that of docs/how-to/explain.md, with more features; true values are enumerated.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import re
 import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.preprocessing import OneHotEncoder
 
 import fgsv
 from benchmarks.peers import PEERS, Counted
 from experiments.repeats import run_all
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "explain.md"
 OURS = "fgsv.value"
 
 
 @cache
-def page() -> dict[str, Any]:
-    """Return the names of the page's block of code after it has run."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(next(code for code in blocks if "make_pipeline" in code), names)
-    return names
+def problem() -> tuple[fgsv.Game, list[str]]:
+    """Return the game that explains the rent of a flat, and the 16 columns that are its players."""
+    rng = np.random.default_rng(0)
+    flats = pd.DataFrame(
+        {
+            "district": rng.choice(["centre", "harbour", "hill", "north", "south"], 600),
+            "heating": rng.choice(["gas", "oil", "pump"], 600),
+            "energy": rng.choice(["A", "B", "C", "D"], 600),
+            "size": rng.gamma(9, 8, 600),
+            "year": rng.integers(1900, 2020, 600),
+            "floor": rng.integers(0, 9, 600),
+            "distance": rng.exponential(4, 600),
+        }
+    )
+    rent = flats["size"] * flats["district"].map({"centre": 14, "harbour": 12, "hill": 11, "north": 9, "south": 8})
+    rent = rent * np.exp(-flats["distance"] / 20) + 100 * (flats["energy"] < "C") * (flats["year"] > 1960)
+    encode = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["district", "heating", "energy"]),
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    )
+    data = encode.fit_transform(flats)
+    model = GradientBoostingRegressor(max_depth=4, random_state=0).fit(data, rent)
+    columns = list(encode.get_feature_names_out())
+    row, background = data[:1], data[1:11]
+
+    def shown(masks: np.ndarray) -> np.ndarray:
+        rows = np.where(masks[:, None, :], row, background)
+        return np.asarray(model.predict(rows.reshape(-1, len(columns))).reshape(len(masks), -1).mean(axis=1))
+
+    return fgsv.Game(shown, len(columns)), columns
 
 
 def shap_kernel(game: Counted, budget: int, seed: int) -> np.ndarray:
@@ -71,8 +92,7 @@ OTHERS: dict[str, Callable[[Counted, int, int], np.ndarray]] = {
 def measure(task: tuple[str, int, int]) -> dict[str, float]:
     """Run once; return mean squared errors of columns and features, evaluations, and what intervals hold."""
     name, budget, seed = task
-    problem = page()
-    game, columns = problem["game"], problem["columns"]
+    game, columns = problem()
     truth = enumerated()
     features = pd.factorize(np.array([column.split("_")[0] for column in columns]))[0]
     held = np.nan
@@ -97,7 +117,7 @@ def measure(task: tuple[str, int, int]) -> dict[str, float]:
 @cache
 def enumerated() -> np.ndarray:
     """Return the true values of the columns."""
-    return fgsv.exact(page()["game"], page()["columns"]).values
+    return fgsv.exact(*problem()).values
 
 
 def main() -> None:

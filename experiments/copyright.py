@@ -185,7 +185,7 @@ def make_game(out: Path, scale: Scale, model: DiffusionModel, players: Logos, ad
         write_images(out / "players.png", players.images, len(queries))
         np.save(path, generated.numpy())
 
-    generated = torch.as_tensor(np.load(find_or_make(out / "generated.npy", game.fingerprint, generate)))
+    generated = torch.as_tensor(np.load(find_or_make(out / "generated.npy", str(game.fingerprint), generate)))
     game = DiffusionGame(*arguments, generated, scale.settings, adapters_at_once=adapters)
     say(f"{game.adapters_at_once} adapters and {game.trajectories_at_once} trajectories at once")
     return game

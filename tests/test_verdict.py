@@ -87,7 +87,7 @@ def test_a_payment_of_more_than_all_is_refused_and_a_policy_without_charges_is_n
     assert verdict(valuation).decision is Decision.UNRESOLVABLE
     clipped = split(valuation, "100.00", clip=True)
     assert clipped.payments == (100, 0)
-    assert verdict(valuation, paid=clipped).decision is Decision.SETTLED
+    assert verdict(valuation, paid=clipped).decision is Decision.CALCULATED
     assert split(valuation, "100.00", pay_anyway=True).payments == (150, -50)
     # where the interval reaches below the amount, more evaluations may decide it
     uncertain = with_error([3, 0.1, -0.2], 0.05)
@@ -128,7 +128,9 @@ def test_without_the_error_of_test_rows_nothing_is_called_certain():
     exact = fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])
     for valuation in (exact, with_error([6, 3, 1], 0.02)):
         assert "(Monte Carlo error only)" in verdict(valuation).known
-        assert "intervals hold the Monte Carlo error only, not that of the test rows" in split(valuation, 100).notes
+        paid = split(valuation, 100)
+        assert "intervals hold the Monte Carlo error only, not that of the test rows" in paid.notes
+        assert verdict(valuation, paid=paid).decision is Decision.CALCULATED
     known = with_test_rows(with_error([6, 3, 1], 0.02), 0.1, 0.0)
     assert "Monte Carlo" not in verdict(known).known + repr(split(known, 100))
 
@@ -295,7 +297,7 @@ def test_with_a_payout_the_verdict_is_about_the_shares_of_the_amount():
     assert verdict(valued).decision is Decision.UNRESOLVABLE  # novels alone: 150% for the first
     paid = Result(valued).paid_by(Terms([900, 100]))
     assert paid.payout.objections == ()
-    assert paid.verdict.decision is Decision.SETTLED
+    assert paid.verdict.decision is Decision.CALCULATED
     # 900/3 * 0.001 + 100/2 * 0.2 of 1000, as in the interval of the payment
     assert paid.verdict.half_width == pytest.approx(QUANTILE * 0.0103)
     assert float(paid.payout.high[0]) == pytest.approx(750 + 1000 * paid.verdict.half_width, abs=0.02)

@@ -102,8 +102,8 @@ def test_the_best_peer_of_each_cell_counts_unless_it_is_exact():
 
 def test_explainers_are_compared_by_columns_and_by_features(monkeypatch):
     truth = np.arange(4.0)
-    page = {"game": fgsv.Game(lambda masks: masks @ truth, 4), "columns": ["a_x", "a_y", "a_z", "b"]}
-    monkeypatch.setattr(explain, "page", lambda: page)
+    problem = fgsv.Game(lambda masks: masks @ truth, 4), ["a_x", "a_y", "a_z", "b"]
+    monkeypatch.setattr(explain, "problem", lambda: problem)
     monkeypatch.setitem(explain.OTHERS, "off", lambda game, budget, seed: truth + game(np.eye(4)[:1]) + 1)
     explain.enumerated.cache_clear()
     found, ours = explain.measure(("off", 64, 0)), explain.measure((explain.OURS, 64, 0))

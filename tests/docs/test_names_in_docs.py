@@ -19,8 +19,8 @@ FILE = re.compile(r"\b(?:tests|src|benchmarks|experiments|docs)/[\w/.-]+\.(?:py|
 TARGET = re.compile(r"`make ([\w-]+)`")
 NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
-OF_OTHERS = {"--help", "--no-deps", "--wheel-dir", "--resources"}
-"""The option that every program has, and those of pip and `dask worker`."""
+OF_OTHERS = {"--help", "--resources"}
+"""The option that every program has, and that of `dask worker`."""
 
 
 @pytest.fixture(scope="module")

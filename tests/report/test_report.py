@@ -266,7 +266,7 @@ def test_the_first_page_is_dated_and_has_the_command_the_features_and_sorted_pay
     ):
         assert part in before, part
     assert before.index("625.00") < before.index("250.00") < before.index("125.00")
-    assert "Settled: payments are exact" in before
+    assert "Calculated: payments are exact (Monte Carlo error only)" in before
     assert "<b>mid" not in html
     assert "<i>dose" not in html
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")

@@ -39,6 +39,8 @@ class Decision(StrEnum):
     """What a verdict decides."""
 
     SETTLED = "settled"
+    CALCULATED = "calculated"
+    """As settled, of a payout whose error due to the choice of test rows is unknown."""
     UNDECIDED = "undecided"
     """More evaluations would settle it."""
     UNRESOLVABLE = "unresolvable"
@@ -84,7 +86,8 @@ def verdict(valuation: Valuation, *, confidence: float = 0.95, paid: Payout | No
 
     Returns:
         *Settled*: each is known to within ten percentage points, the run ended, and reached the precision that it was
-        asked for. *Unresolvable*: U(N) - U(0) is not positive, or no larger than its error due to the choice of test
+        asked for. *Calculated*: the same, of payments that other test rows might change by an unknown amount.
+        *Unresolvable*: U(N) - U(0) is not positive, or no larger than its error due to the choice of test
         rows; or, if payments are linear, one provider's share is certainly more than everything, which the others
         would have to pay for; or the errors of training seeds and test rows alone are too large. Else *undecided*.
 
@@ -113,7 +116,8 @@ def verdict(valuation: Valuation, *, confidence: float = 0.95, paid: Payout | No
     lasting = shared.lasting_half_width(confidence).reshape(len(shared), -1).max(axis=1)
     missed, unfinished = missed_precision(valuation), why_unfinished(valuation)
     words = _known(half_width, causes, valuation, confidence, paid)
-    decision, evaluations = Decision.SETTLED, None
+    decision = Decision.SETTLED if paid is None or valuation.knows_test_rows else Decision.CALCULATED
+    evaluations = None
     if lasting.max() >= WIDEST:
         decision = Decision.UNRESOLVABLE
         words += f". More evaluations cannot help: {FLAT_FEE}"
