@@ -123,7 +123,9 @@ def contextcite(game: Game, budget: int, seed: int) -> Floats:
     from sklearn.preprocessing import StandardScaler
 
     masks = np.random.default_rng(seed).random((budget - 2, game.n_players)) < 0.5
-    fitted = make_pipeline(StandardScaler(), Lasso(alpha=0.01, random_state=0, max_iter=20_000)).fit(masks.astype(float), game(masks))
+    fitted = make_pipeline(StandardScaler(), Lasso(alpha=0.01, random_state=0, max_iter=20_000)).fit(
+        masks.astype(float), game(masks)
+    )
     scale = fitted[0].scale_
     return rescaled(fitted[1].coef_ / scale)
 

@@ -123,16 +123,22 @@ def unbiased(answers: list[Answer], budget: int, seeds: int, jobs: int) -> tuple
     return np.stack([shares for shares, _ in found]), np.stack([covariances for _, covariances in found])
 
 
+def with_error(values: Floats, digits: int) -> str:
+    """Return the mean of independent values, and its standard error."""
+    return f"{values.mean():.{digits}f} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+
+
 def pooled(jobs: int) -> pd.DataFrame:
     """Return the bias of the publishers' shares, pooled over answers, in their stated standard errors."""
     rows = []
     for (world, tail), budget in product(WORLDS.items(), BUDGETS):
         answers = [Answer(tail, number) for number in range(POOLED)]
-        truth = np.mean([answer.truth for answer in answers], axis=0)
+        truths = np.array([answer.truth for answer in answers])
+        truth = truths.mean(axis=0)
         shares, covariances = unbiased(answers, budget, REPEATS, jobs)
         stderr = np.sqrt(np.einsum("asii->i", covariances) / REPEATS) / POOLED
         tasks = [Task(answer, budget, 1, {"learn": "kernel"}) for answer in answers]
-        predicted = np.mean([found[0] for found, _ in run_all(valued, tasks, jobs=jobs, label="predicted")], axis=0)
+        predicted = np.array([found[0] for found, _ in run_all(valued, tasks, jobs=jobs, label="predicted")])
         best = truth.argmax()
         errors = shares.mean(axis=0) - truth
         rows.append(
@@ -140,10 +146,10 @@ def pooled(jobs: int) -> pd.DataFrame:
                 "answers": world,
                 "evaluations": budget,
                 "stated stderr": 100 * stderr.mean(),
-                "error / stderr, rms": np.sqrt(np.mean((errors / stderr) ** 2)),
+                "error / stderr, rms": with_error(np.sqrt(np.mean((errors / stderr) ** 2, axis=1)), 2),
                 "largest |bias| / stderr": np.abs(errors.mean(axis=0) / stderr).max(),
-                "best publisher's bias": 100 * errors.mean(axis=0)[best],
-                "the same of predictions": 100 * (predicted - truth)[best],
+                "best publisher's bias": with_error(100 * errors[:, best], 3),
+                "the same of predictions": with_error(100 * (predicted - truths)[:, best], 3),
             }
         )
     return pd.DataFrame(rows)
@@ -172,21 +178,22 @@ def months(jobs: int) -> pd.DataFrame:
             ]
             for name, known in of_months.items():
                 found[name].append(estimated(known, half_of, draws, of_draws, errors))
-        widths = {name: np.mean([each.stderr for each in results], axis=0) for name, results in found.items()}
+        widths = {name: np.array([each.stderr for each in results]) for name, results in found.items()}
         for name, results in found.items():
             off = np.array([(each.values - truth) / each.stderr for each in results])
-            held = (np.abs(off) < t_quantile(0.95, results[0].freedom)).mean(axis=0)
-            within = np.mean([each.within / each.stderr**2 for each in results])
+            held = np.abs(off) < t_quantile(0.95, results[0].freedom)
+            of_each = held.mean(axis=0)
+            within = np.array([np.mean(each.within / each.stderr**2) for each in results])
             rows.append(
                 {
                     "answers": world,
                     "tokens": name,
-                    "held": held.mean(),
-                    "of a publisher": f"{held.min():.1%} to {held.max():.1%}",
-                    "bias / stderr": off.mean(),
-                    "width": (widths[name] / truth).mean() * 2 * 1.96,
-                    "beside without": (widths[name] / widths["not used"]).mean(),
-                    "from evaluations": within,
+                    "held, %": with_error(100 * held.mean(axis=1), 1),
+                    "of a publisher": f"{of_each.min():.1%} to {of_each.max():.1%}",
+                    "bias / stderr": with_error(off.mean(axis=1), 3),
+                    "width, %": with_error(100 * (widths[name] / truth).mean(axis=1) * 2 * 1.96, 2),
+                    "beside without": with_error((widths[name] / widths["not used"]).mean(axis=1), 3),
+                    "from evaluations, %": with_error(100 * within, 1),
                 }
             )
     return pd.DataFrame(rows)

@@ -95,20 +95,16 @@ def test_a_coalition_is_worth_the_likelihood_of_the_answer_after_its_pieces():
 
 
 @pytest.mark.parametrize("target", ["log-likelihood", "probability", "logit"])
-@pytest.mark.parametrize("times", [0.99, 1.01])
-def test_a_rise_within_the_rounding_of_the_engine_is_nothing_to_share(target, times):
+def test_a_rise_within_the_rounding_of_the_engine_is_nothing_to_share(target):
     scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
-    longest = len(game_of(ANSWER, scorer).function.prompt([True] * 3))
-    least = len(game_of(ANSWER, scorer).function.prompt([False] * 3))
-    scorer.logprob = lambda prompts, answer: (
-        np.array([(len(prompt) - least) / (longest - least) for prompt in prompts]) - 9
-    )
-    scorer.noise = 1 / 4 / np.sqrt(len(tokenizer()(ANSWER.text)["input_ids"])) / times  # of a rise of the log by 1
-    if times > 1:
-        assert value(ANSWER, scorer, target=target).total > 0
-    else:
-        with pytest.raises(NothingToShare, match="may be due to rounding by the engine"):
-            value(ANSWER, scorer, target=target)
+    scorer.logprob = lambda prompts, answer: np.array([-1.0 / len(prompt) for prompt in prompts])
+    rise = np.ptp(game_of(ANSWER, scorer)([[False] * 3, [True] * 3]))
+    least = rise / 4 / np.sqrt(len(tokenizer()(ANSWER.text)["input_ids"]))  # of a token, for four standard errors
+    scorer.noise = 0.99 * least
+    assert value(ANSWER, scorer, target=target).total > 0
+    scorer.noise = 1.01 * least
+    with pytest.raises(NothingToShare, match="may be due to rounding by the engine"):
+        value(ANSWER, scorer, target=target)
 
 
 def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():
@@ -117,8 +113,7 @@ def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():
     whole = [tokenizer()(passage.text + "\n")["input_ids"] for passage in ANSWER.passages]
     ids = [token for window in game.function.ids for token in window]
     assert ids == [token for each in whole for token in each]
-    assert {len(window) for window in game.function.ids[:-1]} <= {1, 2, 3, 4}
-    assert game.function.pieces.cut == "windows of 4 tokens"
+    assert max(map(len, game.function.ids)) == 4
 
 
 def test_too_long_a_prompt_is_named_before_anything_is_evaluated():
@@ -127,20 +122,15 @@ def test_too_long_a_prompt_is_named_before_anything_is_evaluated():
 
 
 def test_the_frame_says_what_numbers_depend_on():
-    first, second = (HF(llama(hidden_size=size), tokenizer(), device="cpu").frame for size in (16, 32))
-    assert first["model"] != second["model"]
-    assert first["tokenizer"] == second["tokenizer"]
+    frames = [HF(llama(hidden_size=16), tokenizer(), device="cpu", tree=tree).frame for tree in (None, False)]
+    frames.append(HF(llama(hidden_size=32), tokenizer(), device="cpu").frame)
+    assert [len({frame[name] for frame in frames}) for name in ("model", "tree", "tokenizer")] == [2, 2, 1]
     scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
-    assert game_of(ANSWER, scorer).fingerprint == game_of(ANSWER, scorer).fingerprint
     assert game_of(ANSWER, scorer, target="logit").fingerprint != game_of(ANSWER, scorer).fingerprint
 
 
 def test_a_ledger_answers_a_second_run(tmp_path):
     scorer = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
-    asked = []
-    inner = scorer.logprob
-    scorer.logprob = lambda prompts, answer: asked.append(len(prompts)) or inner(prompts, answer)
-    results = [value(ANSWER, scorer, ledger=tmp_path / "answers.db") for _ in range(2)]
-    assert (results[0].values == results[1].values).all()
-    assert results[0].exact
-    assert sum(asked) < 2 * 2**3
+    first = value(ANSWER, scorer, ledger=tmp_path / "answers.db")
+    scorer.logprob = lambda *given: pytest.fail("it was asked again")
+    assert (value(ANSWER, scorer, ledger=tmp_path / "answers.db").values == first.values).all()

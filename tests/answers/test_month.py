@@ -115,18 +115,17 @@ def test_errors_of_evaluations_add_to_those_of_the_sample():
     assert np.allclose(exact.stderr, 0.0)
 
 
-def test_all_fees_are_paid_if_every_answer_has_something_to_share():
+@pytest.mark.parametrize("every", [None, 4], ids=["all have something to share", "a fourth has nothing"])
+def test_what_is_paid_in_all_is_right_on_average_and_exact_if_every_answer_shares(every):
     month, shares = made(**CASES["strata"])
-    for seed in range(5):
-        assert np.isclose(estimate(month, shares, 24, seed).values.sum(), month.fees.sum())
-
-
-def test_answers_with_nothing_to_share_are_not_paid():
-    month, shares = made(**CASES["unequal fees"])
-    shares[::4] = 0.0
-    runs = [estimate(month, shares, 32, seed).values.sum() for seed in range(300)]
-    truth = (month.fees @ shares).sum()
-    assert abs(np.mean(runs) - truth) < LIMIT * np.std(runs) / np.sqrt(len(runs))
+    if every:
+        shares[::every] = 0.0
+    off = (
+        np.array([estimate(month, shares, 32, seed).values.sum() for seed in range(300)])
+        - (month.fees @ shares).sum()
+    )
+    assert abs(off.mean()) < LIMIT * off.std() / np.sqrt(len(off)) + 1e-9
+    assert (np.abs(off).max() < 1e-9) == (every is None)
 
 
 def test_tokens_make_intervals_narrower():
@@ -163,7 +162,7 @@ def test_it_says_how_many_answers_would_halve_the_interval():
     again = np.mean([estimate(month, shares, more, seed, noise=0.2).stderr.max() for seed in range(6)])
     assert 600 < more < 1200
     assert again == pytest.approx(found.stderr.max() / 2, rel=0.1)
-    assert found.draws_to_narrow(1e6) == 3000
+    assert found.draws_to_narrow(1e6) is None
 
 
 def test_a_query_that_is_asked_often_is_drawn_as_often_as_its_fees_say():

@@ -17,18 +17,13 @@ def month(tmp_path):
     model = tmp_path / "model"
     llama(max_position_embeddings=1024).save_pretrained(model)
     tokenizer().save_pretrained(model)
-    lines = [
-        {
-            "query": f"what of {number}?",
-            "text": "the quick brown fox" if number % 2 else "it was the best of times",
-            "fee": "0.75" if number % 3 else "1.50",
-            "passages": [
-                {"text": f"The quick brown fox {number} jumps.", "publisher": "North"},
-                {"text": f"It was the best of {number} times.", "publisher": "South"},
-            ],
-        }
-        for number in range(10)
-    ]
+    lines = []
+    for number in range(10):
+        texts = {"North": f"The quick brown fox {number} jumps.", "South": f"It was the best of {number} times."}
+        passages = [{"text": text, "publisher": name} for name, text in texts.items()]
+        said = "the quick brown fox" if number % 2 else "it was the best of times"
+        fee = "0.75" if number % 3 else "1.50"
+        lines.append({"query": f"what of {number}?", "text": said, "fee": fee, "passages": passages})
     path = tmp_path / "answers.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return path, model
@@ -59,7 +54,6 @@ def test_bad_lines_are_named_before_the_model_is_asked(month, fgsv_command):
     assert "line 11" in errors
     code, out, errors = fgsv_command("royalties", path, *options, "--drop")
     assert code == 0, errors
-    assert code == 0
     assert "left out: line 11" in out + errors
 
 

@@ -36,17 +36,13 @@ def answers(count=24, sentences=2, passages=3, fee="0.50"):
     rng = np.random.default_rng(7)
     found = []
     for number in range(count):
-        texts = [
-            " ".join(
+        shown = []
+        for place in range(passages):
+            text = " ".join(
                 f"The {rng.choice(WORDS)} {rng.choice(WORDS)} {number} {place} {k} was {rng.choice(FACTS)}."
                 for k in range(1 + place % sentences)
             )
-            for place in range(passages)
-        ]
-        shown = [
-            Passage(text, PUBLISHERS[(number + place) % 3], document=f"{number}-{place}")
-            for place, text in enumerate(texts)
-        ]
+            shown.append(Passage(text, PUBLISHERS[(number + place) % 3], document=f"{number}-{place}"))
         columns = {"market": "ab"[number % 2]}
         found.append(Answer(f"query {number}", "a text", shown, fee=fee, id=str(number), columns=columns))
     return found
@@ -76,15 +72,78 @@ def paid(asked, **options):
     return royalties(asked, judge, **{"seed_from": "1.0854", "fingerprint": "judge"} | options)
 
 
-def test_a_month_of_which_all_is_valued_is_exact():
-    asked = answers()
-    result = paid(asked)
-    due = exactly(asked)
+@pytest.fixture(scope="module")
+def november(tmp_path_factory):
+    """Return all answers, of which four have nothing to share, what they paid, and the folder of that."""
+    shown = [Passage(f"Nothing {k} of it.", PUBLISHERS[k]) for k in range(3)]
+    asked = with_copies(answers())
+    asked += [Answer(f"other {k}", "a text", shown, fee="0.25", id=f"n{k}") for k in range(4)]
+    folder = tmp_path_factory.mktemp("month") / "november"
+    return asked, paid(asked, out=folder), folder
+
+
+def test_a_month_of_which_all_is_valued_is_exact(november):
+    asked, result, _ = november
+    found = dict(zip(result.payout.names, map(float, result.payout.payments), strict=True))
     assert result.valuation.stderr.max() < 1e-9
-    assert {name: float(money) for name, money in zip(result.payout.names, result.payout.payments, strict=True)} == (
-        pytest.approx(due, abs=0.006)
-    )
+    assert found == pytest.approx(exactly(asked[:-4]), abs=0.006)
     assert sum(result.payout.payments) == result.payout.amount == Decimal("12.00")
+
+
+def test_answers_that_nothing_helps_are_not_paid(november):
+    said = dict(november[1].account.sections[0].rows)
+    assert said["drawn"].endswith("4 of them with nothing to share")
+    assert said["fees"] == "13.00 EUR; about 12.00 of them for answers that their sources help"
+
+
+def test_pieces_of_several_publishers_are_in_the_audit(november):
+    rows = november[1].account.sections[1].rows
+    assert sum(int(count) for _, count, _ in rows) == 8  # four sentences, each of two publishers
+    assert sum(float(earned) for _, _, earned in rows) > 0.1
+
+
+def test_a_publisher_finds_what_its_answers_paid_and_to_whom(november):
+    asked, result, folder = november
+    assert {path.name for path in result.files} == {
+        *("valuation.json", "valuation.csv", "report.html", "telemetry.jsonl"),
+        *("publisher-North.csv", "publisher-_South__.csv", "publisher-West_b_.csv"),
+    }
+    rows = list(csv.DictReader((folder / "publisher-_South__.csv").read_text().splitlines()))
+    mine = [row for row in rows if row["publisher"] == "'=South()"]
+    assert {row["answer"] for row in mine} == {answer.id for answer in asked if "=South()" in answer.publishers}
+    total = sum(float(row["share"]) * float(row["fee"]) for row in mine)
+    assert total == pytest.approx(exactly(asked[:-4])["=South()"])
+    shares = [float(row["share"]) for row in rows if row["answer"] == mine[0]["answer"]]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_telemetry_says_what_each_passage_earned(november):
+    asked, _, folder = november
+    events = [json.loads(line)["event"] for line in (folder / "telemetry.jsonl").read_text().splitlines()]
+    assert len(events) == sum(len(answer.passages) for answer in asked)
+    due = dict.fromkeys(PUBLISHERS, 0.0)
+    owner = {passage.document: passage.publisher for answer in asked for passage in answer.passages}
+    for event in events:
+        said = event["data"]["fgsv"]
+        assert said["low"] <= said["share"] <= said["high"]
+        assert said.keys() == {"share", "low", "high", "method", "evaluations"}
+        if "content_id" in event:
+            due[owner[event["content_id"]]] += 0.5 * said["share"]
+    assert due == pytest.approx(exactly(asked[:-4]))
+
+
+def test_a_saved_month_is_read_back_and_its_page_escapes_names(november):
+    _, result, folder = november
+    loaded = Result.load(folder)
+    assert loaded.account == result.account
+    assert loaded.payout.payments == result.payout.payments
+    page = (folder / "report.html").read_text()
+    assert "What 28 answers paid to 3 publishers" in page
+    assert "West&lt;b&gt;" in page
+    assert "West<b>" not in page.replace("West\\u003cb\\u003e", "")
+    assert "error of the choice of answers" in repr(loaded.valuation)
+    saved = (folder / "valuation.json").read_text()
+    assert "test rows" not in "".join([render(loaded), repr(loaded.valuation), str(loaded.payout), saved])
 
 
 def test_royalties_are_unbiased_with_few_evaluations_of_a_sample():
@@ -97,17 +156,6 @@ def test_royalties_are_unbiased_with_few_evaluations_of_a_sample():
     assert np.abs(off).max() < 4
     stated = np.sqrt(np.mean([run.stderr**2 for run in runs], axis=0))
     assert np.abs(stated / values.std(axis=0) - 1).max() < 4 / np.sqrt(2 * len(runs))
-
-
-def test_the_parts_of_a_payment_add_up_and_answers_that_nothing_helps_are_not_paid():
-    asked = answers()
-    shown = [Passage(f"Nothing {k} of it.", PUBLISHERS[k]) for k in range(3)]
-    asked += [Answer(f"other {k}", "a text", shown, fee="0.25", id=f"n{k}") for k in range(4)]
-    result = paid(asked)
-    assert sum(result.payout.payments) == result.payout.amount == Decimal("12.00")
-    said = dict(result.account.sections[0].rows)
-    assert said["drawn"].endswith("4 of them with nothing to share")
-    assert said["fees"] == "13.00 EUR; about 12.00 of them for answers that their sources help"
 
 
 def test_it_goes_on_from_its_ledger_and_does_not_depend_on_workers(tmp_path):
@@ -145,12 +193,6 @@ def test_parameters_are_learned_from_the_other_half():
     assert list(AT_PRIOR) not in used
 
 
-def test_another_seed_draws_other_answers():
-    asked = answers(24)
-    first, second = (paid(asked, sample=8, seed_from=seed, pay_anyway=True).valuation for seed in ("a", "b"))
-    assert not np.array_equal(first.values, second.values)
-
-
 def test_each_stratum_has_its_part_of_the_sample(tmp_path):
     paid(answers(24), sample=8, stratum="market", pay_anyway=True, out=tmp_path)
     drawn = set()
@@ -166,68 +208,10 @@ def test_a_budget_is_spent_and_not_exceeded_by_much():
     assert 0.9 * 640 < result.valuation.n_evaluations <= 1.05 * 640
 
 
-def test_evaluations_are_spent_on_answers_unless_these_hardly_differ():
-    rng = np.random.default_rng(0)
-    shares = rng.normal(size=(4000, 2))
-
-    def errors(variance):
-        return [([0, 1], variance * np.eye(2))] * 4000
-
-    assert worthwhile(shares, errors(0.1)) == 1.0
-    assert worthwhile(shares, errors(0.8)) == pytest.approx(2.0, rel=0.1)  # V = 1 - 0.8
-    assert worthwhile(shares, errors(1.0)) == 4.0
-
-
-def test_a_publisher_finds_what_its_answers_paid_and_to_whom(tmp_path):
-    asked = answers()
-    result = paid(asked, out=tmp_path)
-    assert {path.name for path in result.files} == {
-        *("valuation.json", "valuation.csv", "report.html", "telemetry.jsonl"),
-        *("publisher-North.csv", "publisher-_South__.csv", "publisher-West_b_.csv"),
-    }
-    with (tmp_path / "publisher-_South__.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    mine = [row for row in rows if row["publisher"] == "'=South()"]
-    assert {row["answer"] for row in mine} == {answer.id for answer in asked if "=South()" in answer.publishers}
-    total = sum(float(row["share"]) * float(row["fee"]) for row in mine)
-    assert total == pytest.approx(exactly(asked)["=South()"])
-    for number in {row["answer"] for row in rows}:
-        assert sum(float(row["share"]) for row in rows if row["answer"] == number) == pytest.approx(1)
-
-
-def test_telemetry_says_what_each_passage_earned(tmp_path):
-    asked = with_copies(answers())
-    result = paid(asked, out=tmp_path)
-    events = [json.loads(line)["event"] for line in (tmp_path / "telemetry.jsonl").read_text().splitlines()]
-    assert len(events) == sum(len(answer.passages) for answer in asked)
-    due = dict.fromkeys(PUBLISHERS, 0.0)
-    owner = {passage.document: passage.publisher for answer in asked for passage in answer.passages}
-    for event in events:
-        said = event["data"]["fgsv"]
-        assert set(said) == {"share", "low", "high", "method", "evaluations"}
-        assert said["low"] <= said["share"] <= said["high"]
-        due[owner[event["content_id"]]] += 0.5 * said["share"]
-    assert due == pytest.approx(exactly(asked))
-    assert result.payout.amount == Decimal("12.00")
-
-
-def test_a_saved_month_is_read_back_and_its_page_escapes_names(tmp_path):
-    result = paid(answers(), out=tmp_path / "november")
-    loaded = Result.load(tmp_path / "november")
-    assert loaded.account == result.account
-    assert loaded.payout.payments == result.payout.payments
-    page = (tmp_path / "november" / "report.html").read_text()
-    assert "What 24 answers paid to 3 publishers" in page
-    assert "West&lt;b&gt;" in page
-    assert "West<b>" not in page.replace("West\\u003cb\\u003e", "")
-    assert "test rows" not in render(loaded)
-    assert "choice of answers" in repr(loaded.valuation)
-    for written in (
-        repr(loaded.valuation),
-        str(loaded.payout),
-        (tmp_path / "november" / "valuation.json").read_text(),
-    ):
-        assert "test rows" not in written
+@pytest.mark.parametrize(("within", "times"), [(0.1, 1.0), (0.8, 2.0), (1.0, 4.0)])
+def test_evaluations_are_spent_on_answers_unless_these_hardly_differ(within, times):
+    shares = np.random.default_rng(0).normal(size=(4000, 2))  # between answers: 1 - within
+    assert worthwhile(shares, [([0, 1], within * np.eye(2))] * 4000) == pytest.approx(times, rel=0.1)
 
 
 def test_a_negative_royalty_is_about_publishers_and_answers():
@@ -253,18 +237,6 @@ def test_the_month_before_is_settled():
     assert "which add up to 6.00" in words
 
 
-def test_pieces_of_several_publishers_are_in_the_audit():
-    asked = with_copies(answers(8))
-    result = paid(asked)
-    section = result.account.sections[1]
-    assert sum(int(count) for _, count, _ in section.rows) == 8  # four sentences, each of two publishers
-    due = exactly(asked)
-    assert {name: float(money) for name, money in zip(result.payout.names, result.payout.payments, strict=True)} == (
-        pytest.approx(due, abs=0.006)
-    )
-    assert sum(float(earned) for _, _, earned in section.rows) > 0.1
-
-
 def test_a_payout_that_is_not_known_is_refused():
     result = paid(answers(40, sentences=3), sample=6)
     assert result.payout is None
@@ -272,38 +244,28 @@ def test_a_payout_that_is_not_known_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("asked", "change", "message"),
     [
-        ({"stratum": "country"}, "answer '0' has no column 'country'"),
-        ({"floor": "9.00"}, "a floor of 9.00 for each of 3 groups is 27.00, more than 12.00"),
-        ({"currency": "euro"}, "three capital letters"),
-        ({"confidence": 95}, "confidence must be between 0 and 1"),
-        ({"sample": 2}, "sample must be at least 4"),
-        ({"budget": 10}, "budget must be at least 64"),
-        ({"seed_from": 7}, "a text as seed_from"),
-        ({"before": "october"}, "a result"),
+        (answers(), {"stratum": "country"}, "answer '0' has no column 'country'"),
+        (answers(), {"floor": "9.00"}, "a floor of 9.00 for each of 3 groups is 27.00, more than 12.00"),
+        (answers(), {"currency": "euro"}, "three capital letters"),
+        (answers(), {"confidence": 95}, "confidence must be between 0 and 1"),
+        (answers(), {"sample": 2}, "sample must be at least 4"),
+        (answers(), {"budget": 10}, "budget must be at least 64"),
+        (answers(), {"seed_from": 7}, "a text as seed_from"),
+        (answers(), {"before": "october"}, "a result"),
+        ([], {}, "two answers with a fee, got 0"),
+        (answers(3, fee=0), {}, "two answers with a fee, got 0"),
+        (answers(3, fee="0.001"), {}, "amount must be positive, got 0.00 EUR"),
+        ("answers.jsonl", {}, "answers must be a list"),
+        (["answer"], {}, "a list of fgsv.answers.Answer"),
     ],
 )
-def test_wrong_arguments_are_found_before_anything_is_evaluated(change, message):
+def test_what_is_wrong_is_found_before_anything_is_evaluated(asked, change, message):
     judge.calls = 0
     with pytest.raises((ValueError, TypeError), match=message):
-        paid(answers(), **change)
+        paid(asked, **change)
     assert judge.calls == 0
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ([], "two answers with a fee, got 0"),
-        (answers(3, fee=0), "two answers with a fee, got 0"),
-        (answers(3, fee="0.001"), "amount must be positive, got 0.00 EUR"),
-        ("answers.jsonl", "answers must be a list"),
-        (["answer"], "a list of fgsv.answers.Answer"),
-    ],
-)
-def test_a_month_without_anything_to_pay_is_an_error(asked, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        paid(asked)
 
 
 def test_a_month_whose_answers_nothing_helps_is_an_error():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fgsv
+from benchmarks.answers import coverage
 from fgsv.methods.gp import GP
 from fgsv.methods.gp.fitting import fitted_together
 from fgsv.methods.gp.kernel import COMMON
@@ -11,56 +12,43 @@ from fgsv.methods.gp.kernel import COMMON
 AT_PRIOR = (0.0,) * COMMON
 
 
-def coverage(seed):
-    """Return a game of eight documents: facts that they mention, each mention worth less than the one before."""
-    rng = np.random.default_rng([5, seed])
-    worth = rng.pareto(0.6, 12)
-    mentions = np.stack([rng.multinomial(rng.integers(2, 7), rng.dirichlet(np.full(12, 0.3))) for _ in range(8)])
-    return lambda masks: (1 - 0.3 ** (np.asarray(masks, dtype=float) @ mentions)) @ worth
-
-
 def run(seed, parameters, budget=16):
-    """Return the errors of the shares, and what was evaluated."""
-    game = coverage(seed)
+    """Return the errors of the shares of eight documents, the stated ones, and what was evaluated."""
+    game = coverage(8, seed)
     asked = []
-
-    def watched(masks):
-        asked.append(np.array(masks))
-        return game(masks)
-
+    watched = fgsv.Game(lambda masks: asked.append(np.array(masks)) or game(masks), 8)
     options = {"unbiased": True, "parameters": parameters, "progress": False}
-    found = fgsv.value(fgsv.Game(watched, 8), budget=budget, seed=seed, **options)
+    found = fgsv.value(watched, budget=budget, seed=seed, **options)
     masks = np.concatenate(asked)
-    exact = fgsv.exact(fgsv.Game(game, 8), progress=False)
-    return (found.values - exact.values) / exact.total, found.stderr / exact.total, masks, game(masks)
+    return found.values - game.shapley(), found.stderr, masks, game(masks)
 
 
 @pytest.fixture(scope="module")
-def learned():
-    return fitted_together([run(seed, AT_PRIOR)[2:] for seed in range(40)])
+def runs():
+    """Return errors and stated errors (runs, documents) at the prior, and with parameters of other answers."""
+    learned = fitted_together([run(seed, AT_PRIOR)[2:] for seed in range(40)])
+    found = {}
+    for name, parameters in {"prior": AT_PRIOR, "learned": learned}.items():
+        found[name] = np.array([run(seed, parameters)[:2] for seed in range(100, 220)]).swapaxes(0, 1)
+    return found
 
 
-def test_parameters_of_other_answers_make_values_closer_and_not_biased(learned):
-    errors = {
-        name: np.array([run(seed, parameters)[0] for seed in range(100, 220)])
-        for name, parameters in {"prior": AT_PRIOR, "learned": learned}.items()
-    }
-    root = {name: np.sqrt((each**2).mean()) for name, each in errors.items()}
+def test_parameters_of_other_answers_make_values_closer_and_not_biased(runs):
+    root = {name: np.sqrt((errors**2).mean()) for name, (errors, _) in runs.items()}
     assert root["learned"] < 0.85 * root["prior"]
-    for each in errors.values():
-        assert np.abs(each.mean(axis=0) / each.std(axis=0) * np.sqrt(len(each))).max() < 4
+    for errors, _ in runs.values():
+        assert np.abs(errors.mean(axis=0) / errors.std(axis=0) * np.sqrt(len(errors))).max() < 4
 
 
-def test_stated_errors_are_right_with_learned_parameters(learned):
-    runs = [run(seed, learned)[:2] for seed in range(100, 220)]
-    errors, stated = (np.array(each) for each in zip(*runs, strict=True))
+def test_stated_errors_are_right_with_learned_parameters(runs):
+    errors, stated = runs["learned"]
     assert np.sqrt((stated**2).mean()) == pytest.approx(np.sqrt((errors**2).mean()), rel=0.2)
 
 
-def test_what_is_evaluated_does_not_depend_on_parameters(learned):
-    for budget in (16, 47, 90):
-        first, second = (run(1, parameters, budget)[2] for parameters in (AT_PRIOR, learned))
-        assert np.array_equal(first, second)
+@pytest.mark.parametrize("budget", [16, 47, 90])
+def test_what_is_evaluated_does_not_depend_on_parameters(budget):
+    first, second = (run(1, parameters, budget)[2] for parameters in (AT_PRIOR, (0.5,) * COMMON))
+    assert np.array_equal(first, second)
 
 
 def test_parameters_of_no_run_are_those_of_the_prior():

@@ -34,66 +34,56 @@ class Server:
         self.change = lambda reply: reply
 
     def reply(self, path, body):
-        if path == "/get_server_info":
-            return {"version": "0.5.9", "model_path": "tiny", "dtype": "bfloat16", "max_req_input_len": 256}
-        if path == "/version":
-            return {"version": "0.33.0"}
-        if path == "/v1/models":
-            return {"object": "list", "data": [{"id": "tiny", "root": "models/tiny", "max_model_len": 256}]}
+        about = {
+            "/get_server_info": {"version": "0.5.9", "model_path": "tiny", "max_req_input_len": 256},
+            "/version": {"version": "0.33.0"},
+            "/v1/models": {"data": [{"id": "tiny", "root": "models/tiny", "max_model_len": 256}]},
+        }
+        if path in about:
+            return about[path]
         ids = body["input_ids"] if path == "/generate" else body["prompt"]
         with torch.no_grad():
             logits = self.model(torch.tensor([ids]), use_cache=False).logits[0, :-1].double()
         logs = torch.log_softmax(logits, -1)[range(len(ids) - 1), ids[1:]].tolist()
         if path == "/generate":
             assert body["return_logprob"]
-            entries = [
-                [None, ids[0], None],
-                *([value, token, None] for value, token in zip(logs, ids[1:], strict=True)),
-            ]
+            entries = [[value, token, None] for value, token in zip([None, *logs], ids, strict=True)]
             entries[body["logprob_start_len"]][0] = None  # the first that is asked for has none
             return {"text": "", "meta_info": {"input_token_logprobs": entries[body["logprob_start_len"] :]}}
-        assert body["model"] == "tiny"
-        assert body["prompt_logprobs"] == 0
-        places = [
-            {str(t): {"logprob": v, "rank": 2, "decoded_token": "x"}} for v, t in zip(logs, ids[1:], strict=True)
-        ]
-        return {"object": "text_completion", "choices": [{"text": "x", "prompt_logprobs": [None, *places]}]}
+        assert (body["model"], body["prompt_logprobs"]) == ("tiny", 0)
+        places = [{str(t): {"logprob": v, "rank": 2}} for v, t in zip(logs, ids[1:], strict=True)]
+        return {"choices": [{"text": "x", "prompt_logprobs": [None, *places]}]}
 
 
 @contextmanager
 def serving(server):
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.do_POST()
-
         def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "null")
             with server.lock:
                 server.asked.append((self.path, dict(self.headers)))
                 server.busy += 1
                 server.most_busy = max(server.most_busy, server.busy)
-                failure = server.failures.pop(0) if server.failures and self.command == "POST" else None
+                failure = server.failures.pop(0) if server.failures and body else None
             time.sleep(server.seconds)
             with server.lock:
                 server.busy -= 1
-            try:
-                if failure == "drop":
-                    self.connection.close()
-                    return
-                found = server.change(server.reply(self.path, json.loads(body or "null"))) if failure is None else {}
-                content = found if isinstance(found, bytes) else json.dumps(found).encode()
-                self.send_response(failure or 200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-            except (BrokenPipeError, ConnectionResetError):
-                pass
+            if failure == "drop":
+                raise ConnectionResetError
+            found = {} if failure else server.change(server.reply(self.path, body))
+            content = found if isinstance(found, bytes) else json.dumps(found).encode()
+            self.send_response(failure or 200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST
 
         def log_message(self, *args):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.handle_error = lambda *given: None
+        running.handle_error = lambda *given: None  # clients that do not wait
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
         try:
@@ -111,26 +101,17 @@ def server(monkeypatch):
         yield made
 
 
-@pytest.mark.parametrize("kind", [SGLang, VLLM])
-def test_log_likelihoods_are_those_of_the_model(server, kind):
-    scorer = kind(server.url, tokenizer(), key="secret", weights="tiny 1")
-    expected = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu").logprob(PROMPTS, ANSWER)
-    assert np.abs(scorer.logprob(PROMPTS, ANSWER) - expected).max() < 1e-4
-    assert all(headers["Authorization"] == "Bearer secret" for _, headers in server.asked)
-    assert "secret" not in repr(scorer.connection)
-    assert scorer.most_tokens == 256
-    assert scorer.frame["weights"] == "tiny 1"
-    assert scorer.frame["engine"] == {SGLang: "SGLang 0.5.9", VLLM: "vLLM 0.33.0"}[kind]
-
-
-@pytest.mark.parametrize("kind", [SGLang, VLLM])
-def test_coalitions_are_worth_the_same_with_a_server(server, kind):
+@pytest.mark.parametrize(("kind", "engine"), [(SGLang, "SGLang 0.5.9"), (VLLM, "vLLM 0.33.0")])
+def test_coalitions_are_worth_the_same_as_on_this_machine(server, kind, engine):
     passages = [Passage("it was the best of times. To be or not to be.", "A"), Passage("Import numpy.", "B")]
     answer = Answer("was it the best", "it was the worst of times", passages)
+    scorer = kind(server.url, tokenizer(), key="secret", weights="tiny 1")
     local = HF(llama(max_position_embeddings=256), tokenizer(), device="cpu")
     masks = np.array([[False] * 3, [True] * 3, [True, False, True]])
-    expected = game_of(answer, local)(masks)
-    assert np.abs(game_of(answer, kind(server.url, tokenizer()))(masks) - expected).max() < 1e-4
+    assert np.abs(game_of(answer, scorer)(masks) - game_of(answer, local)(masks)).max() < 1e-4
+    assert all(headers["Authorization"] == "Bearer secret" for _, headers in server.asked)
+    assert "secret" not in repr(scorer.connection)
+    assert (scorer.most_tokens, scorer.frame["weights"], scorer.frame["engine"]) == (256, "tiny 1", engine)
 
 
 def test_a_bounded_number_of_requests_is_in_flight(server):
@@ -150,13 +131,11 @@ def test_what_fails_for_a_time_is_tried_again(server, failure):
     assert len(server.asked) - before == len(PROMPTS) + 2
 
 
-def test_what_fails_for_good_is_an_error(server):
+@pytest.mark.parametrize(("failures", "tries", "error"), [([400], 1, "400"), ([500] * 6, 6, "500")])
+def test_what_fails_for_good_is_an_error(server, failures, tries, error):
     scorer = SGLang(server.url, tokenizer(), at_once=1)
-    server.failures = [400]
-    with pytest.raises(ServerError, match="failed after 1 of 6 tries: HTTP Error 400"):
-        scorer.logprob(PROMPTS[:1], ANSWER)
-    server.failures = [500] * 6
-    with pytest.raises(ServerError, match="failed after 6 of 6 tries: HTTP Error 500"):
+    server.failures = failures
+    with pytest.raises(ServerError, match=f"failed after {tries} of 6 tries: HTTP Error {error}"):
         scorer.logprob(PROMPTS[:1], ANSWER)
 
 
@@ -168,47 +147,37 @@ def test_a_server_that_does_not_reply_in_time_is_an_error(server, monkeypatch):
         scorer.logprob(PROMPTS[:1], ANSWER)
 
 
-def other_tokens(reply):
-    reply["meta_info"]["input_token_logprobs"][-1][1] = 4
-    return reply
-
-
-def with_value(number):
+def with_last(place, found):
     def change(reply):
-        reply["meta_info"]["input_token_logprobs"][-1][0] = number
+        reply["meta_info"]["input_token_logprobs"][-1][place] = found
         return reply
 
     return change
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("kind", "change", "error"),
     [
-        (other_tokens, "other tokens than the answer's"),
-        (with_value(0.5), "returned 0.5 as a log-probability"),
-        (with_value(None), "returned nan as a log-probability"),
-        (lambda reply: {"content": "yes", "completion_probabilities": []}, "llama.cpp"),
-        (lambda reply: {"text": "", "meta_info": {}}, "no log-probabilities of the prompt's tokens"),
-        (lambda reply: b"<html>", "the reply is not JSON"),
+        (SGLang, with_last(1, 4), "other tokens than the answer's"),
+        (SGLang, with_last(0, 0.5), "returned 0.5 as a log-probability"),
+        (SGLang, with_last(0, None), "returned nan as a log-probability"),
+        (SGLang, lambda reply: {"content": "yes", "completion_probabilities": []}, "llama.cpp"),
+        (SGLang, lambda reply: {"text": "", "meta_info": {}}, "no log-probabilities of the prompt's tokens"),
+        (SGLang, lambda reply: b"<html>", "the reply is not JSON"),
+        (VLLM, lambda reply: {"choices": [{"text": "x", "prompt_logprobs": None}]}, "no log-probabilities"),
     ],
 )
-def test_a_server_that_lies_is_an_error(server, change, error):
-    scorer = SGLang(server.url, tokenizer())
+def test_a_server_that_lies_is_an_error(server, kind, change, error):
+    scorer = kind(server.url, tokenizer())
     server.change = change
     with pytest.raises(ServerError, match=error):
         scorer.logprob(PROMPTS, ANSWER)
 
 
-def test_vllm_without_log_probabilities_is_an_error(server):
-    scorer = VLLM(server.url, tokenizer())
-    server.change = lambda reply: {"choices": [{"text": "x", "prompt_logprobs": None}]}
-    with pytest.raises(ServerError, match="no log-probabilities of the prompt's tokens"):
-        scorer.logprob(PROMPTS, ANSWER)
-
-
-def test_a_model_that_is_not_served_is_named(server):
+@pytest.mark.parametrize("kind", [SGLang, VLLM])
+def test_a_model_that_is_not_served_is_named(server, kind):
     with pytest.raises(ValueError, match=r"model must be one that .* serves: 'tiny'; got 'other'"):
-        VLLM(server.url, tokenizer(), model="other")
+        kind(server.url, tokenizer(), model="other")
 
 
 def test_no_server_is_an_error(monkeypatch):

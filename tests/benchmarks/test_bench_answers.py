@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fgsv
-from benchmarks import answer_attacks, answers
+from benchmarks import answer_attacks, answers, answers_model
+from experiments.answers import Sizes, definitions
 
 
 @pytest.mark.parametrize("n", [8, 10])
@@ -28,11 +29,24 @@ def test_every_rule_finds_the_values_of_an_additive_game(rule):
     assert np.allclose(found, game.shapley(), atol=atol)
 
 
+def test_an_answer_of_the_model_is_the_game_of_all_its_coalitions():
+    """The judge finds all of an answer in the one source that it needs."""
+    library = definitions(Sizes())
+
+    def judge(query, text, pieces):
+        return 5.0 + 3.0 * (text in " ".join(pieces)) - 0.5 * (len(pieces) == 1)
+
+    game = next(answers_model.enumerated(library, judge, 1, 4, "passages", 4))
+    masks = np.array([[False] * 4, [True] * 4, game.values > 0.5])
+    assert game(masks) == pytest.approx([0, 1, 2.5 / 3])
+    assert np.sort(game.shapley()) == pytest.approx([0, 0, 0, 1], abs=1e-12)  # what all have alike pays nobody
+
+
 def test_contextcites_regression_is_least_squares_but_for_its_shrinkage(monkeypatch):
     import sklearn.linear_model
 
     plain = sklearn.linear_model.LinearRegression
-    monkeypatch.setattr(sklearn.linear_model, "Lasso", lambda alpha, random_state: plain())
+    monkeypatch.setattr(sklearn.linear_model, "Lasso", lambda **options: plain())
     game = answers.coverage(8, 1)
     masks = np.random.default_rng(5).random((62, 8)) < 0.5
     design = np.column_stack([np.ones(62), masks])

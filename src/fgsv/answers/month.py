@@ -116,15 +116,15 @@ class Royalties:
         """The publisher with the largest error."""
         return int(self.stderr.argmax())
 
-    def draws_to_narrow(self, factor: float) -> int:
-        """Return how many answers would make the widest interval narrower by a factor; all of them if none would.
+    def draws_to_narrow(self, factor: float) -> int | None:
+        """Return how many answers would make the widest interval narrower by a factor; None if not even all would.
 
         The variance between answers falls with 1/n - 1/N, what evaluations add with 1/n.
         """
         variance, within = self.covariance[self.widest, self.widest], self.within[self.widest]
         between = (variance - within) / max(1e-300, 1 / self.n_draws - 1 / self.n_answers)
         needed = (between + within * self.n_draws) / (variance / factor**2 + between / self.n_answers or 1.0)
-        return min(self.n_answers, int(np.ceil(needed)))
+        return int(np.ceil(needed)) if needed <= self.n_answers else None
 
 
 def estimated(

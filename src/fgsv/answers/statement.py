@@ -38,11 +38,16 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
     verdict = result.verdict
     pieces = valued[0].pieces
     part = min(1.0, found.within[found.widest] / (found.stderr[found.widest] ** 2 or 1.0))
+    halving = found.draws_to_narrow(2.0)
     words = (
         f"{verdict.decision}: royalties are known to within {percent(verdict.half_width or 0.0)} of the whole at "
         f"{level(result.confidence)} confidence",
-        f"{part:.0%} of the widest variance is from evaluations, the rest from the choice of answers; about "
-        f"{found.draws_to_narrow(2.0):,} answers would halve the widest interval",
+        f"{part:.0%} of the widest variance is from evaluations, the rest from the choice of answers; "
+        + (
+            "all answers would not halve the widest interval without more evaluations of each"
+            if halving is None
+            else f"about {halving:,} answers would halve the widest interval"
+        ),
     )
     is_sampled = found.n_draws < found.n_answers
     rare = [
@@ -64,8 +69,8 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         "command": result.command or "in Python",
     }
     certain = (
-        "Shares of an answer have no bias, and so has their sum: the kernel's parameters, and what tokens let one "
-        "expect, are learned from other answers.",
+        "Shares of an answer have no bias, and neither has their sum: the kernel's parameters, and what tokens let "
+        "one expect, are learned from other answers.",
         "The same answers, seed and ledger give the same numbers, without any evaluation. Each publisher has a file "
         "of its own with the answers that were drawn, and what each of them paid to whom.",
     )

@@ -61,8 +61,9 @@ def read_sessions(
     find = texts if callable(texts) else partial(_in_folder, Path(texts))
     found: list[Answer] = []
     bad: list[str] = []
+    lines: dict[str, int] = {}
     sessions: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8-sig", errors="replace").split("\n"), 1):
         try:
             session, events = _events(json.loads(line)) if line.strip() else ("", [])
             sessions.setdefault(session, []).extend((number, event) for event in events)
@@ -73,6 +74,9 @@ def read_sessions(
             if event["type"] == "turn_completed":
                 name = f"{session}/{event.get('turn_id') or place}"
                 try:
+                    if name in lines:
+                        raise ValueError(f"line {lines[name]} has completed it")
+                    lines[name] = number
                     found.append(_answer(name, event, [each for _, each in numbered[:place]], find, publishers, fee))
                 except (ValueError, TypeError, LookupError, OSError) as error:
                     bad.append(f"line {number}, turn {name:.100}: {error}")
@@ -104,7 +108,7 @@ def _answer(
 ) -> Answer:
     """Return the answer of a turn."""
     same = [each for each in before if each.get("turn_id") == completed.get("turn_id")]
-    turns = [each.get("turn") or {} for each in (*same, completed)]
+    turns = [_object(each, "turn") for each in (*same, completed)]
     told = {key: turn[key] for turn in turns for key in ("query_text", "response_text") if turn.get(key)}
     if len(told) < 2:
         level = turns[-1].get("privacy_level")
@@ -113,7 +117,7 @@ def _answer(
         each
         for each in before
         if each["type"] == "content_grounded"
-        and ((each.get("data") or {}).get("scope") != "turn" or each.get("turn_id") == completed.get("turn_id"))
+        and (_object(each, "data").get("scope") != "turn" or each.get("turn_id") == completed.get("turn_id"))
     ]
     passages = [_passage(each, find, publishers) for each in grounded]
     return Answer(told["query_text"], told["response_text"], passages, fee, name)
@@ -121,7 +125,7 @@ def _answer(
 
 def _passage(event: Mapping[str, Any], find: Texts, publishers: Publishers | None) -> Passage:
     """Return what was grounded."""
-    data = event.get("data") or {}
+    data = _object(event, "data")
     url = event.get("content_url")
     content: Any = event.get("content_id") or url
     check_type(content, str, "content_id or content_url of what was grounded")
@@ -143,6 +147,12 @@ def _passage(event: Mapping[str, Any], find: Texts, publishers: Publishers | Non
         sha256=sha256,
         tokens=data.get("tokens_ingested"),
     )
+
+
+def _object(event: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = event.get(name) or {}
+    check_type(found, dict, f"a JSON object as {name} of an event")
+    return dict(found)
 
 
 def _in_folder(folder: Path, content: str, sha256: str | None) -> str:

@@ -28,7 +28,7 @@ from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.valuation import Valuation
 from fgsv.valuation.display import Section
-from fgsv.words import duration, level, percent, printable, significant
+from fgsv.words import duration, level, percent, printable, significant, some
 
 HEADERS = {"minutes": "time", "half_width": "± share", "test_rows": "± test rows"}
 OF_OUTPUT = "half_width_"
@@ -190,7 +190,7 @@ def say_written(folder: Path | None, result: Result) -> None:
     """Print which files of a result were written."""
     if folder is None:
         return
-    say(f"written to {folder}: {', '.join(path.name for path in result.files)}")
+    say(f"written to {folder}: {some(path.name for path in result.files)}")
     if not result.errors and not any(path.suffix == ".html" for path in result.files):
         say(f"report.html was not written, because its packages are missing: {how_to_install('report')}")
 
