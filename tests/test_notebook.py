@@ -59,7 +59,7 @@ def test_a_result_says_what_was_paid_and_what_went_wrong(result):
         Result(replace(wide, finished=False)).paid_by(fgsv.payout.Terms(100)),
     )
     for text, escaped in ((repr(paid), HOSTILE), (paid._repr_html_(), escape(HOSTILE))):
-        assert "verdict: settled" in text
+        assert "verdict: calculated" in text
         assert "failed: the disk is full" in text
         assert f"warning: {escaped}" in text
         assert "100.00 EUR, linear" in text
