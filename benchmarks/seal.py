@@ -23,7 +23,7 @@ from fgsv.results import seal_run
 from fgsv.results.merkle import Tree
 from fgsv.verification import Proof, challenge, check_proof
 from fgsv.verification.forging import FORGED
-from fgsv.verification.proofs import picks
+from fgsv.verification.proofs import picked_numbers
 from fgsv.verification.record_checks import odds_of_missing
 
 
@@ -65,7 +65,7 @@ def found_forged(forged: float, n_picked: int, n_records: int, trials: int) -> d
         wrong = np.zeros(n_records, dtype=bool)
         wrong[2 + rng.choice(n_records - 2, round(forged * n_records), replace=False)] = True
         tree = Tree([each.tobytes() for each in np.where(wrong, 1 - values, values)])
-        found += bool(wrong[picks(tree.root.hex(), f"dice {trial}", n_picked, n_records)].any())
+        found += bool(wrong[picked_numbers(tree.root.hex(), f"dice {trial}", n_picked, n_records)].any())
     odds = 1 - odds_of_missing(n_picked, forged)
     return {"forged": forged, "picked": n_picked, "trials": trials, "found": found / trials, "stated": odds}
 

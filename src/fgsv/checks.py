@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import nan
+from types import UnionType
 from typing import Any, SupportsFloat
 
 
@@ -81,7 +82,7 @@ def as_texts(given: Any, argument: str, what: str = "texts") -> list[str]:
     return texts
 
 
-def check_type(given: object, kind: type | tuple[type, ...], expected: str, hint: str = "") -> None:
+def check_type(given: object, kind: type | UnionType | tuple[type, ...], expected: str, hint: str = "") -> None:
     """Raise an error if an argument is of another type.
 
     >>> check_type("data.csv", dict, "a mapping as data", "open the file first")

@@ -92,6 +92,7 @@ class Game:
         object.__setattr__(self, "n_players", int(self.n_players))  # a ledger stores no integers of numpy
         if self.seconds is not None and not as_number(self.seconds) >= 0:
             raise ValueError(f"seconds of a game must be a number, 0 or more; got {self.seconds!r:.200}")
+        check_type(self.fingerprint, str | None, "a text as fingerprint of a game")
         if self.frame is not None:
             check_type(self.frame, (str, Mapping), "a text, or a mapping from parts to texts, as frame of a game")
         if self.outputs is not None:

@@ -8,7 +8,7 @@ import pytest
 from cli_cases import providers
 
 from fgsv.cli import main
-from fgsv.ledger.kept_rows import beside
+from fgsv.ledger.kept_rows import path_of_test_rows
 
 COLUMNS = ["--group", "provider", "--target", "y", "--unit", "unit"]
 
@@ -138,7 +138,7 @@ def test_test_rows_chosen_by_content_stay_the_test_rows(fgsv_command, files):
     frame.iloc[1:].assign(a=frame["a"] + 1).to_csv(files / "other.csv", index=False)
     _, notes = fgsv_command.done("value", files / "other.csv", *options, "--start", files / "a.db")
     assert "which are kept beside its ledger" in notes
-    beside(files / "a.db").unlink()
+    path_of_test_rows(files / "a.db").unlink()
     code, _, notes = fgsv_command("value", files / "other.csv", *options, "--start", files / "a.db")
     assert (code, "test rows of the earlier run" in notes, "nothing can be reused" in notes) == (2, True, True), notes
 

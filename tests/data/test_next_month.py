@@ -8,7 +8,7 @@ import fgsv
 from fgsv.data.holding_out import hold_out
 from fgsv.data.reading import TableError
 from fgsv.ledger.forgetting import forget
-from fgsv.ledger.kept_rows import PROVIDER, beside
+from fgsv.ledger.kept_rows import PROVIDER, path_of_test_rows
 from fgsv.pipeline import value_data
 
 OPTIONS = {"group": "provider", "target": "y", "model": "knn", "monte_carlo_only": True}
@@ -51,7 +51,7 @@ def test_a_month_starts_though_the_providers_of_test_rows_have_left(tmp_path):
     trained = set(map(tuple, opened.rows.features.astype(str).to_numpy().tolist()))
     assert not trained & set(map(tuple, before.rows.test_features.astype(str).to_numpy().tolist()))
     value_data(opened, budget=60, start=tmp_path / "march.db", ledger=tmp_path / "april.db")
-    kept = [pd.read_csv(beside(tmp_path / f"{month}.db")) for month in ("march", "april")]
+    kept = [pd.read_csv(path_of_test_rows(tmp_path / f"{month}.db")) for month in ("march", "april")]
     pd.testing.assert_frame_equal(*kept)  # the third month finds them, too
 
 
@@ -67,11 +67,11 @@ def test_the_test_rows_of_a_provider_are_forgotten_with_it(tmp_path):
     march, ledger = tmp_path / "march.csv", tmp_path / "march.db"
     table().to_csv(march, index=False)
     value_data(fgsv.open_table(march, **OPTIONS), budget=60, ledger=ledger)
-    before = pd.read_csv(beside(ledger))
-    assert "east" not in beside(ledger).read_text()
+    before = pd.read_csv(path_of_test_rows(ledger))
+    assert "east" not in path_of_test_rows(ledger).read_text()
     assert set(before[PROVIDER]) != {None}
     erased = forget(ledger, providers=["east"])
-    after = pd.read_csv(beside(ledger))
+    after = pd.read_csv(path_of_test_rows(ledger))
     assert 0 < erased.test_rows == len(before) - len(after)
     table()[lambda each: each["provider"] != "east"].to_csv(march, index=False)
     with pytest.raises(TableError, match="test rows of the earlier run are not in the table any more"):

@@ -23,7 +23,7 @@ from fgsv.results.merkle import Tree
 from fgsv.results.seals import Sealed
 from fgsv.valuation import INTERRUPTED, file
 from fgsv.verification import Proof, challenge, check_proof
-from fgsv.verification.proofs import Picked, picks
+from fgsv.verification.proofs import Picked, picked_numbers
 from fgsv.verification.record_checks import odds_of_missing
 from fgsv.verification.replay import Records
 
@@ -39,7 +39,7 @@ def test_forged_fractions_are_found_at_the_stated_odds(forged, n_picked):
     for trial in range(trials):
         wrong = np.zeros(N_RECORDS, dtype=bool)
         wrong[2 + rng.choice(N_RECORDS - 2, round(forged * N_RECORDS), replace=False)] = True
-        found += wrong[picks(rng.bytes(32).hex(), f"dice {trial}", n_picked, N_RECORDS)].any()
+        found += wrong[picked_numbers(rng.bytes(32).hex(), f"dice {trial}", n_picked, N_RECORDS)].any()
     odds = 1 - odds_of_missing(n_picked, forged)
     assert abs(found / trials - odds) < 4 * np.sqrt(odds * (1 - odds) / trials) + 0.002
 
@@ -327,7 +327,7 @@ def ended_elsewhere(table, result, n_evaluations, path):
     sealed = Sealed(seal.commitment, seal.seal, seal.public, tree.root.hex(), len(tree))
     valuation = replace(valuation, settings=stated, end=result.valuation.end, finished=True)
     replace(result, valuation=valuation, sealed=sealed).save(path)
-    chosen = picks(sealed.root, "dice", 20, len(tree))
+    chosen = picked_numbers(sealed.root, "dice", 20, len(tree))
     records = [Picked(i, used.row(i), tuple(used.values[i].tolist()), tuple(tree.path(i))) for i in chosen]
     statement = file.statement(file.read(path))
     return Proof(sealed.commitment, sealed.root, "dice", tuple(records), statement, used.values)

@@ -14,7 +14,7 @@ import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Purpose, WrongLedger, known
-from fgsv.ledger.earlier import match
+from fgsv.ledger.earlier import matched_players
 from fgsv.ledger.tools import merge
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefgh")}
@@ -79,8 +79,8 @@ def test_each_coalition_is_found_and_no_other(tmp_path):
 
 def test_equal_players_are_matched_in_order():
     a, b, c = (bytes([number]) * 16 for number in range(3))
-    assert match(a + b + a + c + a, a + c + a + b).tolist() == [0, 3, 2, 1, -1]
-    assert match(b"", a).tolist() == []
+    assert matched_players(a + b + a + c + a, a + c + a + b).tolist() == [0, 3, 2, 1, -1]
+    assert matched_players(b"", a).tolist() == []
 
 
 def test_equal_rows_are_players_that_all_count(tmp_path):

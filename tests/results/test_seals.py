@@ -18,8 +18,8 @@ from fgsv.results.seals import first_difference
 from fgsv.valuation import file
 from fgsv.valuation.differences import Difference
 from fgsv.verification import challenge, check_proof
-from fgsv.verification.proofs import picks
-from fgsv.verification.replay import leaf
+from fgsv.verification.proofs import picked_numbers
+from fgsv.verification.replay import record_leaf
 
 OPENED = {"group": "provider", "target": "y", "ignore": "site"}
 
@@ -178,7 +178,7 @@ def test_the_root_is_that_of_the_records_in_draw_order(run):
     assert Result.load(run.path).sealed == sealed
     assert sealed.n_records == run.result.valuation.n_evaluations == len(proof.values)
     in_order = sorted(proof.records, key=lambda each: each.number)
-    leaves = [leaf(each.number, each.coalition, np.array(each.values)) for each in in_order]
+    leaves = [record_leaf(each.number, each.coalition, np.array(each.values)) for each in in_order]
     assert Tree(leaves).root.hex() == sealed.root
     masks = np.array([np.unpackbits(np.frombuffer(each.coalition, np.uint8)[1:]) for each in in_order])
     game = opened().game
@@ -272,9 +272,9 @@ def test_a_challenge_of_a_wrong_type(wrong, words, run):
 
 
 def test_picks_are_fair():
-    numbers = np.array([picks(f"{number:064x}", "x", 3, 9) for number in range(2000)])
+    numbers = np.array([picked_numbers(f"{number:064x}", "x", 3, 9) for number in range(2000)])
     assert all(len(set(each)) == 5 for each in numbers.tolist())
     assert (numbers[:, :2] == [0, 1]).all()
     counts = np.bincount(numbers[:, 2:].reshape(-1), minlength=9)[2:]
     assert np.abs(counts - 6000 / 7).max() < 4 * np.sqrt(6000 / 7)
-    assert picks("00" * 32, "x", 99, 9) == list(range(9))
+    assert picked_numbers("00" * 32, "x", 99, 9) == list(range(9))

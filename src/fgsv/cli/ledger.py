@@ -19,7 +19,7 @@ VERIFY_RECORDS = Function(
     "verification/record_checks.py:verify_records", only="game sample seed tolerance", optional="game"
 )
 FORGET = Function("ledger/forgetting.py:forget", only="players providers keep")
-WITHDRAWN = Function("verification/checking.py:withdrawn_players", only="rows data test", optional="rows data")
+WITHDRAWN = Function("verification/result_checks.py:withdrawn_players", only="rows data test", optional="rows data")
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 

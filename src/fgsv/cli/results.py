@@ -22,8 +22,10 @@ NEW = Function("pipeline/pipeline.py:value_data", only="payout before")
 SPLIT = Function("payout/splitting.py:split", only="amount clip floor cap pay_anyway confidence")
 COMPARE = Function("results/periods.py:compare_results", only="confidence")
 SENSITIVITY = Function("results/sensitivities.py:sensitivity", only="confidence")
-VERIFY = Function("verification/checking.py:verify_result", only="ledger")
-VERIFY_DATA = Function("verification/checking.py:verify_data", only="data test sample tolerance", optional="data")
+VERIFY = Function("verification/result_checks.py:verify_result", only="ledger")
+VERIFY_DATA = Function(
+    "verification/result_checks.py:verify_data", only="data test sample tolerance", optional="data"
+)
 
 SameCurrency = Annotated[
     str | None,

@@ -19,7 +19,7 @@ from fgsv.data.preprocessing import Fitted
 from fgsv.data.reading import TableError
 from fgsv.files import decode
 from fgsv.ledger.earlier import last_frame
-from fgsv.ledger.kept_rows import PROVIDER, beside
+from fgsv.ledger.kept_rows import PROVIDER, path_of_test_rows
 from fgsv.types import Ints
 from fgsv.words import option
 
@@ -72,7 +72,7 @@ class CarriedOver:
             features=tuple(fitted["features"]),
             test_rows=None if rows is None else tuple(rows["rows"]),
             units=json.loads(frame["units"]),
-            kept=beside(path),
+            kept=path_of_test_rows(path),
         )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions, canonical, describe, pack, unpack
 from fgsv.game import CoalitionError, Game, GameError, ask, message_of, shaped
-from fgsv.ledger import LedgerError, Outcome, failed
+from fgsv.ledger import LedgerError, Outcome
 from fgsv.signals import ENDINGS, kept_interrupts, one_thread
 
 BATCH_SIZE = 256
@@ -102,12 +102,12 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
     except BaseException as error:  # SystemExit too: a model that exits has failed, and nothing else has
         words = f"raised: {type(error).__name__}: {message_of(error)}"
         text = words if isinstance(error, CoalitionError) else words + where(coalitions)
-        return failed(m, text, time.perf_counter() - start, traceback.format_exc())
+        return Outcome.of_failure(m, text, time.perf_counter() - start, traceback.format_exc())
     seconds = time.perf_counter() - start
     try:
         values = shaped(answer, m)
     except GameError as error:
-        return failed(m, f"wrong shape: {error}", seconds)
+        return Outcome.of_failure(m, f"wrong shape: {error}", seconds)
     finite = np.asarray(np.isfinite(values).all(axis=1))
     if finite.all():
         return Outcome(values, seconds)
@@ -137,7 +137,9 @@ def timed_out(coalitions: Coalitions, timeout: float | None, seconds: float) -> 
         An outcome in which every coalition failed.
 
     """
-    return failed(len(coalitions), f"timed out: no answer after {timeout:g} s{where(coalitions)}", seconds)
+    return Outcome.of_failure(
+        len(coalitions), f"timed out: no answer after {timeout:g} s{where(coalitions)}", seconds
+    )
 
 
 @contextmanager

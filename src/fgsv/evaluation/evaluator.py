@@ -23,7 +23,7 @@ from fgsv.evaluation.game_access import FailureCounter, Meter, Pending
 from fgsv.evaluation.lookup import LedgerLookup, recheck
 from fgsv.evaluation.queue import Queue
 from fgsv.evaluation.recording import Recorded, Recorder
-from fgsv.evaluation.start import KnownBefore, Start
+from fgsv.evaluation.start import Start, known_from, recorded_start
 from fgsv.evaluation.workers import Workers
 from fgsv.files import as_path
 from fgsv.game import Game, GameError, as_game
@@ -32,8 +32,10 @@ from fgsv.methods import Evaluate
 from fgsv.partition import Partition
 from fgsv.signals import kept_interrupts
 from fgsv.types import Floats
+from fgsv.valuation import RunSettings
 from fgsv.valuation.settings import failure_value
 
+_NOTHING = np.zeros(0, dtype=np.int64)
 BATCH_SECONDS = 0.1
 """Seconds for which independent coalitions are evaluated together, so that workers end at about the same time."""
 
@@ -71,7 +73,7 @@ class Evaluator:
             whole_number("batch_size", size, least=1)
         self.game = game
         self.batch_size = int(size or default_batch_size(game.n_players))
-        self.on_error = _worth_of_failure(game, on_error)
+        self.on_error = _worth_of_nobody(game) if on_error == "empty" else on_error
         self.timeout = timeout
         self._watch = watch
         self._deadline = deadline
@@ -86,9 +88,9 @@ class Evaluator:
         counted_as = failure_value(self.on_error)
         self._raises = counted_as is None
         self._failures = FailureCounter(game, counted_as)
-        self._known_before = KnownBefore(game, start, ledger)
-        self.known = self._known_before.known
-        self.found = self._known_before.found
+        self.found, self._before = (None, None) if start is None else known_from(game, start, ledger)
+        """What applies of earlier evaluations, used or not, and what the run starts from."""
+        self.known = None if self._before is None else self._before.known
         self._given = ledger if ledger is None or isinstance(ledger, Ledger) else as_path(ledger, "ledger")
         self._ledger: Ledger | None = None
         self._lookup: LedgerLookup | None = None
@@ -116,7 +118,7 @@ class Evaluator:
     @property
     def meter(self) -> Meter:
         """What was counted so far."""
-        known = self._known_before.asked.copy()
+        known = _NOTHING if self._before is None else self._before.asked.copy()
         return Meter(self._n_asked, self._n_evaluated, self._seconds, known, self._failures.found)
 
     def spent_since(self, before: Meter) -> Meter:
@@ -139,7 +141,8 @@ class Evaluator:
         try:
             if self._given is not None:
                 self._ledger = self._given if isinstance(self._given, Ledger) else Ledger(self._given)
-                self._known_before.take_over(self._ledger)
+                if self._before is not None:
+                    self._before.take_over(self._ledger)
                 self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
                 self._recorder = Recorder(self._ledger, self._lookup.number)
                 self._queue = self._new_queue(self._recorder, n_recorded=self._lookup.width)
@@ -158,12 +161,12 @@ class Evaluator:
                 self._ledger.close()
 
     def recorded(
-        self, settings: Mapping[str, Any], purpose: Purpose, groups: Partition | None = None
+        self, settings: RunSettings | Mapping[str, Any], purpose: Purpose, groups: Partition | None = None
     ) -> AbstractContextManager[Recorded]:
         """Record the block in the ledger as a run with these settings, and its end; with `groups`, what it knew.
 
         Args:
-            settings: The settings of the run, as JSON can hold them.
+            settings: The settings of the run.
             purpose: Why coalitions are evaluated.
             groups: The groups of the evaluator's players; None for a run that starts from nothing.
 
@@ -172,7 +175,7 @@ class Evaluator:
 
         """
         writes = self._recorder.ledger is not None
-        start = self._known_before.recorded(groups) if writes and groups is not None else None
+        start = recorded_start(groups, self._before) if writes and groups is not None else None
         return self._recorder.run(settings, purpose, start, lambda: self._n_asked)
 
     def state(self, document: Callable[[], Mapping[str, Any]]) -> None:
@@ -217,13 +220,14 @@ class Evaluator:
 
     def submit(self, coalitions: Coalitions) -> Pending:
         """Have coalitions evaluated, and return at once: their values are taken later, in the order of submission."""
-        rows = self._known_before.find(coalitions)
+        rows = None if self._before is None else self._before.find(coalitions)
         unknown = coalitions if rows is None else coalitions.take(np.flatnonzero(rows < 0))
         size = self._size(len(unknown))
         batches = [PackedBatch(unknown[i : i + size]) for i in range(0, len(unknown), size)]
         asked = Asked.all(batches) if self._lookup is None else self._lookup.find(batches)
         if asked.new and not self._checked:
-            self._known_before.check(self._workers)
+            if self._before is not None:
+                self._before.check(self._workers)
             if self._ledger is not None and self._lookup is not None:
                 recheck(self._ledger, self._lookup.number, self.game, self._workers)
             self._checked = True
@@ -237,7 +241,10 @@ class Evaluator:
             self._n_asked += len(unknown)
             if self._watch is not None and len(unknown):
                 self._watch(len(unknown))
-            return self._known_before.values(rows, new)
+            if self._before is not None and rows is not None:
+                return self._before.values(rows, new)
+            assert new is not None
+            return new
 
         return Pending(len(unknown), asked, result)
 
@@ -353,10 +360,8 @@ class Evaluator:
         return Evaluator(as_game(game, n), batch_size=default_batch_size(n), n_jobs=1)
 
 
-def _worth_of_failure(game: Game, on_error: str | float) -> str | float:
-    """Return `on_error`, with "empty" as a number: the value of coalitions that the model cannot be fitted to."""
-    if on_error != "empty":
-        return on_error
+def _worth_of_nobody(game: Game) -> float:
+    """Return the value of the empty coalition, which those count as that the model cannot be fitted to."""
     defaults = getattr(game.function, "defaults", None)
     if defaults is None:
         raise ValueError('on_error="empty" is for games made by fgsv.utility: give the number a failure counts as')

@@ -8,7 +8,7 @@ from fgsv.coalitions import Coalitions, join, split, unpack
 from fgsv.evaluation.batch import Asked, PackedBatch
 from fgsv.evaluation.workers import Workers
 from fgsv.game import Game
-from fgsv.ledger import Batch, Ledger, LedgerError, Outcome, Row, by_row, joined
+from fgsv.ledger import Batch, Ledger, LedgerError, Outcome, Row
 from fgsv.methods.known import Known
 from fgsv.packages import versions
 from fgsv.types import Floats
@@ -78,9 +78,9 @@ class LedgerLookup:
         def outcomes() -> list[Outcome]:
             for batch in coming:
                 assert batch.outcome is not None
-                here.update(zip(split(batch.packed), by_row(batch.outcome), strict=True))
+                here.update(zip(split(batch.packed), batch.outcome.rows(), strict=True))
             known.update(here)
-            return [joined([here[row] for row in every])]
+            return [Outcome.joined([here[row] for row in every])]
 
         return Asked(list(coming), new, outcomes)
 
@@ -149,7 +149,8 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 def _compare(workers: Workers, coalitions: Coalitions, recorded: Floats, place: str, changed: str) -> None:
     """Evaluate coalitions again; raise an error that names the first whose value moved, and what changed."""
     answer = workers.evaluate(PackedBatch(coalitions))
-    row, found = 0, "no such value"
+    row = 0
+    found = "no such value"
     if not answer.failures and answer.values.shape == recorded.shape:
         far = (abs(answer.values - recorded) > TOLERANCE * abs(recorded).max()).any(axis=1)
         if not far.any():

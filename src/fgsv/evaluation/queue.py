@@ -20,7 +20,7 @@ from fgsv.evaluation.pools import Answer, LostScheduler
 from fgsv.evaluation.recording import OutOfTime, Recorder
 from fgsv.evaluation.workers import Workers
 from fgsv.game import Game, GameError
-from fgsv.ledger import LedgerError, Outcome, by_row, failed, joined
+from fgsv.ledger import LedgerError, Outcome
 from fgsv.signals import held_interrupts, kept_interrupts
 from fgsv.words import duration, option
 
@@ -198,8 +198,8 @@ class Queue:
         self._n_outputs = self._n_outputs or width or None
         if width and width != self._n_outputs:
             text = f"wrong shape: {width} outputs, expected {self._n_outputs}"
-            outcome = failed(len(batch), text, outcome.seconds)
-        if len(batch) > 1 and self._is_worth_splitting(outcome):
+            outcome = Outcome.of_failure(len(batch), text, outcome.seconds)
+        if not outcome.values.shape[1] and len(batch) > 1 and self._is_worth_splitting(outcome):
             batch.trace = outcome.trace
             batch.parts = [PackedBatch(batch.coalitions[i : i + 1], whole=batch) for i in range(len(batch))]
             for part in batch.parts:
@@ -208,11 +208,11 @@ class Queue:
         batch.outcome = outcome
         whole = batch.whole
         if whole is not None:
-            rows = [row for part in whole.parts if part.outcome is not None for row in by_row(part.outcome)]
+            rows = [row for part in whole.parts if part.outcome is not None for row in part.outcome.rows()]
             if len(rows) < len(whole):
                 return
             batch = whole
-            outcome = replace(joined(rows), trace=whole.trace)
+            outcome = replace(Outcome.joined(rows), trace=whole.trace)
             batch.outcome = outcome
             batch.parts = ()
         del self._unfinished[batch]
@@ -224,12 +224,11 @@ class Queue:
             self._settle(*each)
 
     def _is_worth_splitting(self, outcome: Outcome) -> bool:
-        """Say whether to find out which coalitions made a batch fail: always, if rows are independent.
+        """Say whether to find out which coalitions made a whole batch fail: always, if rows are independent.
 
         If not, only when an error was raised and failures count as a number: they should be no more than there are.
         """
-        raised = bool(outcome.trace)
-        return outcome.values.shape[1] == 0 and (self._game.independent_rows or (raised and not self._raises))
+        return self._game.independent_rows or (bool(outcome.trace) and not self._raises)
 
     def _advise(self, batch: PackedBatch, outcome: Outcome) -> None:
         """Warn once if some workers wait because nobody has chosen the size of batches."""

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from fgsv.evaluation.batch import PackedBatch
+from fgsv.files import encode
 from fgsv.game import message_of
 from fgsv.ledger import Ledger, LedgerError, Purpose, RecordedStart
 from fgsv.methods import Draws
 from fgsv.methods.method import OtherLaw
-from fgsv.valuation import INTERRUPTED, End, Reason, Valuation
+from fgsv.valuation import INTERRUPTED, End, Reason, RunSettings, Valuation
 from fgsv.valuation.file import statement, to_document
 
 _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint", "on_error")
@@ -48,7 +49,7 @@ class Recorder:
     @contextmanager
     def run(
         self,
-        settings: Mapping[str, Any],
+        settings: RunSettings | Mapping[str, Any],
         purpose: Purpose,
         start: RecordedStart | None,
         n_asked: Callable[[], int],
@@ -56,7 +57,7 @@ class Recorder:
         """Record the block as a run with these settings and this start, and how it ended.
 
         Args:
-            settings: The settings of the run, as JSON can hold them.
+            settings: The settings of the run.
             purpose: Why coalitions are evaluated.
             start: What the run starts from; None if it does not say.
             n_asked: Returns the evaluations requested so far.
@@ -66,17 +67,17 @@ class Recorder:
 
         """
         if self.ledger is None:
-            yield Recorded(self, settings)
+            yield Recorded(self)
             return
         before = n_asked()
         outer = self._run
-        number = self.ledger.begin_run(self._game, dict(settings), purpose)
+        number = self.ledger.begin_run(self._game, encode(settings), purpose)
         if start is not None:
             self.ledger.add_start(number, start)
         self._run = number
         if self._stated is None and purpose in (Purpose.DRAWS, Purpose.ENUMERATION):
             self._stated = number
-        recorded = Recorded(self, settings, number)
+        recorded = Recorded(self, number)
         try:
             yield recorded
         except LedgerError:
@@ -90,13 +91,13 @@ class Recorder:
         if recorded.document is not None:
             self.ledger.add_statement(number, statement(recorded.document))
 
-    def laws(self, settings: Mapping[str, Any]) -> list[Mapping[int, Mapping[str, Any]]]:
+    def laws(self, settings: RunSettings) -> list[Mapping[int, Mapping[str, Any]]]:
         """Return the laws, by round, of earlier runs that drew as one with these settings does."""
         if self._source is None:
             return [self._given_laws]
-        if self.ledger is not None and "proxy" in settings["needs"]:  # a law of another proxy may resemble this one's
+        if self.ledger is not None and "proxy" in settings.needs:  # a law of another proxy may resemble this one's
             return []
-        return list(laws_of_draws(self._source, settings, self._game))
+        return list(laws_of_draws(self._source, encode(settings), self._game))
 
     def state(self, document: Callable[[], Mapping[str, Any]]) -> None:
         """Record what the result of the first valuation states, so that a change to its file can be named."""
@@ -109,14 +110,13 @@ class Recorded:
     """A run being recorded; its caller says how it ended."""
 
     recorder: Recorder
-    settings: Mapping[str, Any]
     number: int | None = None
     """The run's number in the ledger."""
     end: End = INTERRUPTED
     document: Mapping[str, Any] | None = None
     """What the result of the run states, as `Valuation.save` would write it."""
 
-    def followed(self, draws: Draws, round_number: int) -> Draws:
+    def followed(self, draws: Draws, settings: RunSettings, round_number: int) -> Draws:
         """Record the law of the draws from a round on; return these, or those of the law that was recorded before.
 
         Only a run that is recorded may draw by another law than those before.
@@ -124,9 +124,8 @@ class Recorded:
         if draws.law is None:
             return draws
         ledger = self.recorder.ledger
-        before = [each[round_number] for each in self.recorder.laws(self.settings) if round_number in each]
-        seed = self.settings["seed"]
-        law, draws = drawn_by(before, draws, seed, round_number, may_differ=ledger is not None)
+        before = [each[round_number] for each in self.recorder.laws(settings) if round_number in each]
+        law, draws = _followed(before, draws, settings.seed, round_number, may_differ=ledger is not None)
         if ledger is not None and self.number is not None:
             ledger.add_law(self.number, round_number, law)
         return draws
@@ -154,16 +153,16 @@ def laws_of_draws(
 
     Runs of all games are looked through, or those of one: a ledger may have thousands.
     """
-    runs = [run for run in ledger.runs(game) if _drawn_by(run.settings) == _drawn_by(settings)]
+    runs = [run for run in ledger.runs(game) if _law_depends_on(run.settings) == _law_depends_on(settings)]
     runs.sort(key=lambda run: run.settings.get("version") != settings.get("version"))
     return [ledger.laws(run.id) for run in runs]
 
 
-def _drawn_by(settings: Mapping[str, Any]) -> list[Any]:
+def _law_depends_on(settings: Mapping[str, Any]) -> list[Any]:
     return ["proxy" in settings.get("needs", ()), *(settings.get(name) for name in _DRAWN_BY)]
 
 
-def drawn_by(
+def _followed(
     laws: Sequence[Mapping[str, Any]], draws: Draws, seed: int, round_number: int, *, may_differ: bool
 ) -> tuple[Mapping[str, Any], Draws]:
     """Return the law of a round, and its draws.

@@ -18,8 +18,9 @@ from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
 
-Start = str | Path | Sequence[str | Path] | Known | None
+Given = str | Path | Sequence[str | Path] | Known
 """Earlier ledgers, which are only read, or the evaluations known from them."""
+Start = Given | None
 MOST_NAMED = 100_000
 """Largest number of players for which a ledger records their providers."""
 LEAST_KNOWN = 8
@@ -37,56 +38,38 @@ AT_ONCE = 2**26
 
 
 class KnownBefore:
-    """What an evaluator starts from; it is fixed before the first evaluation, and does not change with the ledger."""
+    """Evaluations that an evaluator starts from; they are fixed before its first one, and do not count."""
 
-    def __init__(self, game: Game, start: Start = None, ledger: Any = None) -> None:
-        self._game = game
-        self._paths = [] if start is None or isinstance(start, Known) else _paths(start, ledger)
-        self.found: Known | None = start if isinstance(start, Known) else None
-        """What applies of the earlier evaluations, used or not."""
-        if self._paths:
-            self.found = known(game, self._paths)
-            if not is_worth(self.found, game):
-                self._paths = []
-        self.known: Known | None = self.found if self._paths or isinstance(start, Known) else None
-        self.asked = np.zeros(0 if self.known is None else len(self.known), dtype=np.int64)
+    def __init__(self, game: Game, known: Known, paths: Sequence[Path] = ()) -> None:
+        self.known = known
+        self.asked = np.zeros(len(known), dtype=np.int64)
         """How often each known evaluation was requested."""
-        self._keys: list[bytes] = []
+        self.keys: list[bytes] = []
+        """Keys of the batches that have them in the ledger of the run."""
+        self._game = game
+        self._paths = paths
 
     def take_over(self, ledger: Ledger) -> None:
         """Copy the evaluations into the ledger of the run, which then no longer needs the earlier ones."""
         if self._paths and not ledger.read_only:
-            self._keys = take_over(ledger, self._game, self._paths)
+            self.keys = take_over(ledger, self._game, self._paths)
 
     def check(self, workers: Workers) -> None:
         """Check, before the first evaluation, that the game still gives the values in earlier ledgers."""
-        if self.known is not None and self._paths:
+        if self._paths:
             recheck_known(self.known, workers)
 
-    def recorded(self, partition: Partition) -> RecordedStart:
-        """Return what a ledger records of the start of a run."""
-        named = partition.is_disjoint and partition.n_players <= MOST_NAMED
-        return RecordedStart(
-            tuple(map(provider_digest, partition.names)),
-            tuple(partition.codes.tolist()) if named else (),
-            None if self.known is None else self.known.sha256,
-            tuple(self._keys),
-        )
-
-    def find(self, coalitions: Coalitions) -> Ints | None:
-        """Return (m,): the row of each coalition among what is known, -1 if it is not; None if nothing is known."""
-        if self.known is None or not len(self.known):
-            return None
+    def find(self, coalitions: Coalitions) -> Ints:
+        """Return (m,): the row of each coalition among what is known, -1 if it is not."""
         step = max(1, AT_ONCE // coalitions.n_players)
         found = [self.known.find(coalitions[i : i + step]) for i in range(0, len(coalitions), step)]
         return np.concatenate(found)
 
-    def values(self, rows: Ints | None, new: Floats | None) -> Floats:
+    def values(self, rows: Ints, new: Floats | None) -> Floats:
         """Return the (m, q) values of coalitions: known ones, and `new` ones where `rows` has none."""
-        if rows is None:
+        if not len(self.known):
             assert new is not None
             return new
-        assert self.known is not None
         values = self.known.values[rows]
         if new is not None:
             if values.shape[1] != new.shape[1]:
@@ -97,6 +80,27 @@ class KnownBefore:
             values[rows < 0] = new
         np.add.at(self.asked, rows[rows >= 0], 1)
         return values
+
+
+def recorded_start(partition: Partition, before: KnownBefore | None) -> RecordedStart:
+    """Return what a ledger records of the start of a run: its providers, and what was known before."""
+    named = partition.is_disjoint and partition.n_players <= MOST_NAMED
+    return RecordedStart(
+        tuple(map(provider_digest, partition.names)),
+        tuple(partition.codes.tolist()) if named else (),
+        *(() if before is None else (before.known.sha256, tuple(before.keys))),
+    )
+
+
+def known_from(game: Game, start: Given, ledger: Any) -> tuple[Known | None, KnownBefore | None]:
+    """Return what applies of earlier evaluations, and what is used of it: nothing if it is not worth its learning."""
+    if isinstance(start, Known):
+        return start, KnownBefore(game, start)
+    paths = _paths(start, ledger)
+    if not paths:
+        return None, None
+    found = known(game, paths)
+    return found, KnownBefore(game, found, paths) if is_worth(found, game) else None
 
 
 def is_worth(known: Known, game: Game) -> bool:

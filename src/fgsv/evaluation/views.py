@@ -53,24 +53,23 @@ class View:
         batch = self.evaluator.batch_size
         step = batch * max(1, CHUNK_BYTES // (self.inner.game.n_players * batch))  # whole batches
         lift = self.lift or (lambda each: each)
-        chunks = [self.inner(lift(coalitions[i : i + step])) for i in range(0, len(coalitions), step)]
-        values = self.lower(np.column_stack([np.concatenate(chunks), *(each(coalitions) for each in self.beside)]))
-        if self.seen is not None:
-            self.seen(coalitions, values)
-        return values
+        chunks = [coalitions[i : i + step] for i in range(0, len(coalitions), step)]
+        return np.concatenate([self._values(chunk, self.inner(lift(chunk))) for chunk in chunks])
 
     def submit(self, coalitions: Coalitions) -> Pending:
         """Have coalitions evaluated, and return at once; games beside this one wait until values are taken."""
         inner = self.inner.submit(coalitions if self.lift is None else self.lift(coalitions))
         n_beside = sum(len(coalitions) for each in self.beside if each.evaluator is self.evaluator)
+        return replace(
+            inner, n_asked=inner.n_asked + n_beside, result=lambda: self._values(coalitions, inner.result())
+        )
 
-        def result() -> Floats:
-            values = self.lower(np.column_stack([inner.result(), *(each(coalitions) for each in self.beside)]))
-            if self.seen is not None:
-                self.seen(coalitions, values)
-            return values
-
-        return replace(inner, n_asked=inner.n_asked + n_beside, result=result)
+    def _values(self, coalitions: Coalitions, inner: Floats) -> Floats:
+        """Return the values of coalitions, from those of the inner game."""
+        values = self.lower(np.column_stack([inner, *(each(coalitions) for each in self.beside)]))
+        if self.seen is not None:
+            self.seen(coalitions, values)
+        return values
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N)."""

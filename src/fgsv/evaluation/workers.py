@@ -29,7 +29,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.evaluation.batch import PackedBatch, attempt, attempt_in_worker, exit_with_driver, timed_out, where
 from fgsv.evaluation.pools import Answer, DaskPool, Here, JoblibPool, LostScheduler, RayPool
 from fgsv.game import Game, GameError, message_of
-from fgsv.ledger import LedgerError, Outcome, failed
+from fgsv.ledger import LedgerError, Outcome
 from fgsv.signals import one_thread
 from fgsv.words import option
 
@@ -190,7 +190,7 @@ class Workers:
                 return timed_out(batch.coalitions, self._timeout, seconds)
         self.end()
         text = f"died: the worker died {tries} times ({reason}){where(batch.coalitions)}"
-        return failed(len(batch), text, seconds)
+        return Outcome.of_failure(len(batch), text, seconds)
 
     def _evaluate(self, batch: PackedBatch) -> Outcome:
         outcome = self._answer_to(self._call(batch))

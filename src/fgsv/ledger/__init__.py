@@ -2,7 +2,7 @@
 
 from fgsv.ledger.earlier import known
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
-from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, by_row, failed, joined
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row
 
 __all__ = [
     "Batch",
@@ -15,8 +15,5 @@ __all__ = [
     "RecordedStart",
     "Row",
     "WrongLedger",
-    "by_row",
-    "failed",
-    "joined",
     "known",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fgsv.coalitions import n_rows
 from fgsv.game import Game
-from fgsv.ledger.earlier import applicable
+from fgsv.ledger.earlier import applicable_games
 from fgsv.ledger.file import Ledger, LedgerError
 from fgsv.ledger.records import Batch, classify
 
@@ -37,7 +37,7 @@ def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[b
     for path in ledgers:
         with Ledger(path, read_only=True) as source:
             into.check_stays_forgotten([source])
-            games = {number: into.game(old) for number, old in applicable(source, game)}
+            games = {number: into.game(old) for number, old in applicable_games(source, game)}
             for key, kind, _ in copy_batches(source, into, games, copy_runs(source, into, games)):
                 if kind == "different":
                     raise LedgerError(
@@ -105,7 +105,8 @@ def _chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     for batch in batches:
         if chunk and (batch.run != chunk[-1].run or count > AT_ONCE):
             yield chunk
-            chunk, count = [], 0
+            chunk = []
+            count = 0
         chunk.append(batch)
         count += n_rows(batch.coalitions)
     if chunk:

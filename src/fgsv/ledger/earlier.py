@@ -73,16 +73,16 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
     return found.known()
 
 
-def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
+def applicable_games(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
     """Return the games of a ledger that share their frame with a game; raise `WrongLedger` if there are none."""
     games = ledger.games()
-    found = [(number, old) for number, old in games if not differences(old, game)]
+    found = [(number, old) for number, old in games if not changes_of_frame(old, game)]
     if found:
         return found
     if not games:
         raise WrongLedger(f"{ledger.path} has no evaluations to start from")
-    closest = min((old for _, old in games), key=lambda old: len(differences(old, game)))
-    moved = differences(closest, game)
+    closest = min((old for _, old in games), key=lambda old: len(changes_of_frame(old, game)))
+    moved = changes_of_frame(closest, game)
     remedy = "Run without it, or undo the change"
     before, now = (each.frame if isinstance(each.frame, Mapping) else {} for each in (closest, game))
     if before.get("preprocessing") != now.get("preprocessing"):
@@ -104,7 +104,7 @@ def latest(runs: Iterable[RecordedRun]) -> RecordedRun:
     return max(runs, key=lambda run: (run.started, run.id))
 
 
-def differences(old: Game, game: Game) -> list[str]:
+def changes_of_frame(old: Game, game: Game) -> list[str]:
     """Return in words what differs between the frames of two games; empty if coalitions keep their values."""
     if old.fingerprint == game.fingerprint:
         return []
@@ -127,7 +127,7 @@ def _short(frame: Any) -> str:
     return text if len(text) <= 100 else text[:100] + "..."
 
 
-def match(old: bytes, new: bytes) -> Ints:
+def matched_players(old: bytes, new: bytes) -> Ints:
     """Return, for each player of an old game, its column in the new one, or -1 if it has left; 16 bytes a player."""
     columns = {each: column for column, each in enumerate(numbered(each_digest(new)))}
     return np.array([columns.get(each, -1) for each in numbered(each_digest(old))], dtype=np.int64)
@@ -200,7 +200,7 @@ class _Found:
     def read(self, ledger: Ledger, keys: Collection[bytes] | None) -> None:
         """Take in a ledger."""
         runs = ledger.runs()
-        for number, old in applicable(ledger, self._game):
+        for number, old in applicable_games(ledger, self._game):
             columns = self._columns(old)
             had = np.zeros(self._game.n_players, dtype=bool)
             had[columns[columns >= 0]] = True
@@ -228,7 +228,7 @@ class _Found:
         if equal:
             words = f"{equal} players have the same content as another; all count, and are matched in order"
             self._notes[words] = None
-        return match(theirs, self._digests)
+        return matched_players(theirs, self._digests)
 
     def _drawn(self, ledger: Ledger, run: RecordedRun, old: Game, had: Masks) -> str | None:
         """Return the key of a run that drew by recorded laws, or None if it did not."""

@@ -18,7 +18,7 @@ from fgsv.coalitions import split
 from fgsv.files import as_path, encode, other_schema
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
-from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, Rows, by_row
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, Rows
 from fgsv.ledger.schema import APPLICATION, SCHEMA
 from fgsv.packages import versions
 from fgsv.valuation import End
@@ -302,7 +302,7 @@ class Ledger:
             for batch, wanted in self._rows_of(game).find(rows).items():
                 record = Batch.of(next(self._read("batch", "WHERE id = ?", batch)))
                 recorded = split(record.coalitions)
-                outcomes = by_row(record.outcome, [row for _, row in wanted])
+                outcomes = record.outcome.rows([row for _, row in wanted])
                 found |= {
                     coalition: outcome
                     for (coalition, row), outcome in zip(wanted, outcomes, strict=True)

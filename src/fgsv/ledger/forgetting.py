@@ -81,7 +81,8 @@ def forget(
     kept = None if keep is None else _players_of_last_run(keep)
     players_met: set[bytes] = set()
     players_gone: set[bytes] = set()
-    n_evaluations, preprocessing = 0, False
+    n_evaluations = 0
+    preprocessing = False
     with Ledger(path) as ledger:
         for number, game in ledger.games():
             digests = game.player_digests()

@@ -43,10 +43,49 @@ class Outcome:
     trace: str = ""
     """The traceback, if the game raised an error; not recorded."""
 
+    @classmethod
+    def of_failure(cls, m: int, text: str, seconds: float, trace: str = "") -> Outcome:
+        """Return the outcome of m coalitions that failed together.
+
+        Args:
+            m: How many coalitions.
+            text: What went wrong: "kind: details".
+            seconds: Seconds that it took.
+            trace: The traceback, if the game raised an error.
+
+        Returns:
+            The outcome, with values of shape (m, 0).
+
+        """
+        return cls(np.empty((m, 0)), seconds, {text: list(range(m))}, trace)
+
+    @classmethod
+    def joined(cls, rows: Sequence[Row]) -> Outcome:
+        """Return the outcome of a batch from the results of its rows."""
+        failures: dict[str, list[int]] = {}
+        for i, row in enumerate(rows):
+            if row.failure:
+                failures.setdefault(row.failure, []).append(i)
+        seconds = sum(row.seconds for row in rows)
+        if not failures:
+            return cls(np.array([row.values for row in rows]), seconds)
+        nothing = [np.nan] * max(len(row.values) for row in rows)
+        return cls(np.array([nothing if row.failure else row.values for row in rows]), seconds, failures)
+
     @property
     def failed(self) -> dict[int, str]:
         """The rows that failed, with what went wrong."""
         return {row: text for text, rows in self.failures.items() for row in rows}
+
+    def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
+        """Return the result of each coalition of the batch, or of these."""
+        failed = self.failed
+        seconds = self.seconds / len(self.values)
+        numbers = range(len(self.values)) if numbers is None else numbers
+        return [
+            Row(values, seconds, failed.get(row))
+            for row, values in zip(numbers, self.values[numbers].tolist(), strict=True)
+        ]
 
 
 class Row(NamedTuple):
@@ -157,45 +196,6 @@ def classify(new: Outcome, seen: Outcome | None) -> tuple[str, float]:
         return "known", 0.0
     apart = np.abs(seen.values - new.values).max() if seen.values.shape == new.values.shape else np.inf
     return "different", float(apart)
-
-
-def failed(m: int, text: str, seconds: float, trace: str = "") -> Outcome:
-    """Return the outcome of m coalitions that failed together.
-
-    Args:
-        m: How many coalitions.
-        text: What went wrong: "kind: details".
-        seconds: Seconds that it took.
-        trace: The traceback, if the game raised an error.
-
-    Returns:
-        The outcome, with values of shape (m, 0).
-
-    """
-    return Outcome(np.empty((m, 0)), seconds, {text: list(range(m))}, trace)
-
-
-def by_row(outcome: Outcome, rows: Sequence[int] | None = None) -> list[Row]:
-    """Return the result of each coalition of a batch, or of these."""
-    failed = outcome.failed
-    seconds = outcome.seconds / len(outcome.values)
-    rows = range(len(outcome.values)) if rows is None else rows
-    return [
-        Row(values, seconds, failed.get(row)) for row, values in zip(rows, outcome.values[rows].tolist(), strict=True)
-    ]
-
-
-def joined(rows: Sequence[Row]) -> Outcome:
-    """Return the outcome of a batch from the results of its rows."""
-    failures: dict[str, list[int]] = {}
-    for i, row in enumerate(rows):
-        if row.failure:
-            failures.setdefault(row.failure, []).append(i)
-    seconds = sum(row.seconds for row in rows)
-    if not failures:
-        return Outcome(np.array([row.values for row in rows]), seconds)
-    nothing = [np.nan] * max(len(row.values) for row in rows)
-    return Outcome(np.array([nothing if row.failure else row.values for row in rows]), seconds, failures)
 
 
 class Rows:

@@ -12,7 +12,7 @@ from fgsv.partition import Partition
 from fgsv.signals import held_interrupts, one_thread
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Estimate
-from fgsv.valuation.magnitude import unit_of
+from fgsv.valuation.estimate import unit_of
 
 
 class Steady:

@@ -23,7 +23,7 @@ from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
-from fgsv.ledger.kept_rows import keep
+from fgsv.ledger.kept_rows import keep_rows
 from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST
@@ -143,14 +143,15 @@ def value_data(
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(data, audit_budget, parts) if audit else None
-    watcher = watcher or Watcher()
+    watcher = Watcher() if watcher is None else watcher
+    check_type(watcher, Watcher, "a watcher", "derive it from fgsv.planning.Watcher")
     evaluator = Evaluator(as_game(data.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
     run = {"game": data.source.game, "groups": data.partition.fingerprint, "seed": seed}
     # all that can be refused without an evaluation was refused: now the folder, the ledger and the workers open
     with folder_of_run(folder, force=force, run=run), evaluator:
         stated = without_folds(weighted(evaluator, data.weights))
         if ledger is not None and drawn is not None:
-            keep(drawn, ledger)  # for the next month, when their providers may have left
+            keep_rows(drawn, ledger)  # for the next month, when their providers may have left
         cost = first_cost(evaluator, limits, cheaper)  # this evaluates U(0) and U(N)
         if evaluator.found is not None:
             cost = replace(cost, start=start_in_words(evaluator.found, data.partition, evaluator.game))
@@ -290,13 +291,15 @@ def _result(
 
 def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, list[str]]:
     """Return the valuation with its error of training seeds, or with a warning that says why it lacks it."""
-    why = "the run was interrupted first" if evaluator.game.retrain is not None else ""
+    if evaluator.game.retrain is None:
+        return raw, []
+    why = "the run was interrupted first"
     if raw.end.reason is not Reason.INTERRUPTED:
         try:
             return with_seed_noise(raw, evaluator, SHAPLEY), []
         except GameError as error:
             why = str(error)
-    return raw, [f"the error of training seeds is missing: {why}"] if why else []
+    return raw, [f"the error of training seeds is missing: {why}"]
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,8 @@ class Plan:
         return self._narrowed(self.half_width, whole_number("budget", budget, least=1))
 
     def _narrowed(self, half_width: float, budget: int) -> float:
-        n, known = self.n_evaluations, self.n_known
+        n = self.n_evaluations
+        known = self.n_known
         if budget >= self.exact_after:
             return 0.0
         return half_width * ((n + known) / (budget + known) * n / budget) ** 0.25
@@ -133,7 +134,8 @@ class Plan:
         check_precision(precision)
         if not math.isfinite(self.half_width):
             raise ValueError("the method of this plan does not estimate its errors: use the default method")
-        n, known = self.n_evaluations, self.n_known
+        n = self.n_evaluations
+        known = self.n_known
         ratio = self.half_width / precision
         product = n * (n + known) * ratio * ratio * ratio * ratio  # b (b + known) for the b to find; may be infinite
         fewest = 2 + RULE_OF_THREE / precision - known if self.half_width else 0.0
@@ -182,7 +184,8 @@ class Plan:
         if self.exact or not math.isfinite(self.half_width):
             return self
         n_evaluations = self.expected(limits) or DEFAULT_BUDGET
-        reached, said = self.half_width_after(n_evaluations), []
+        reached = self.half_width_after(n_evaluations)
+        said = []
         left = 0.0 if self.test_rows is None or not math.isfinite(self.test_rows) else self.test_rows
         if payable is not None and math.hypot(reached, left) > payable:
             alone = " alone, however long the run: bring more of them" if left > payable else ""
@@ -252,7 +255,8 @@ class Plan:
 
 def _exact_after(valuation: Valuation) -> float:
     """Return how many coalitions there are, if the method of a run like this one evaluates all of them in the end."""
-    settings, partition = valuation.settings, valuation.partition
+    settings = valuation.settings
+    partition = valuation.partition
     if settings is None or "method" in settings.needs:
         return math.inf
     everything = 2**partition.n_players
@@ -274,7 +278,8 @@ class Limits:
             whole_number("budget", self.budget)
         if self.max_seconds is not None:
             positive_number("max_seconds", self.max_seconds)
-        check_precision(self.precision)
+        if self.precision is not None:
+            check_precision(self.precision)
 
     def beside_audit(self) -> Limits:
         """Return the limits of a run that shares its time with an audit."""

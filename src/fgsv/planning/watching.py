@@ -157,7 +157,8 @@ def plan(
     of_evaluator = {name: options.pop(name) for name in keywords(Evaluator) if name in options}
     access, opened = access_to(game, read, **of_evaluator)
     with opened:
-        watch, enough = _Stopwatch(access), PILOT_STARTED if access.known else pilot
+        watch = _Stopwatch(access)
+        enough = PILOT_STARTED if access.known else pilot
         for valuation in iterate(access, partition, budget=pilot, confidence=confidence, seed=seed, **options):
             positive_total(valuation.total, valuation.outputs)  # without shares, there is nothing to plan
             watch.look(valuation)
@@ -170,7 +171,8 @@ class _Stopwatch:
     """What a run has taken so far: seconds, those of evaluations, and those of its first round."""
 
     def __init__(self, access: GameAccess) -> None:
-        self._evaluator, self._start = access.evaluator, time.monotonic()
+        self._evaluator = access.evaluator
+        self._start = time.monotonic()
         self._before = self._evaluator.meter
         self.seconds = self.evaluating = 0.0
         self._first: tuple[int, float] | None = None
@@ -284,7 +286,8 @@ def value_with_plan(
     if access.known:
         pilot = min(pilot, PILOT_STARTED)
     history: list[HistoryPoint] = []
-    watch, announced = _Stopwatch(access), False
+    watch = _Stopwatch(access)
+    announced = False
     valuation: Valuation | None = None
     rounds = iterate(access, groups, confidence=confidence, **vars(limits), **options)
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.checks import as_list
+from fgsv.checks import as_list, whole_number
 from fgsv.partition import by_text
 from fgsv.results.as_json import records
 from fgsv.results.questions import SharesByQuestion
@@ -111,6 +111,7 @@ def sensitivity(
 
     """
     check_confidence(confidence)
+    seed = whole_number("seed", seed, least=0)
     for each in (result, *others):
         check_result(each)
     labels = as_list(labels, "labels must be a list with a name for each further result")

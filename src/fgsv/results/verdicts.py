@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fgsv.checks import check_type
 from fgsv.payout import Payout
 from fgsv.payout.refusal import (
     SHOWN,
@@ -98,6 +99,7 @@ def verdict(valuation: Valuation, *, confidence: float = 0.95, paid: Payout | No
 
     """
     check_valuation(valuation)
+    check_type(paid, Payout | None, "a payout as paid", "fgsv.payout.split makes one")
     shared = valuation if paid is None else paid_shares(valuation, paid.amounts)
     linear = paid is None or paid.terms.is_faithful
     if (why := _unresolvable(shared, confidence, linear)) is not None:

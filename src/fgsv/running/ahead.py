@@ -96,7 +96,7 @@ class Ahead:
         if draws is None or len(draws.coalitions) > self._left:
             self._is_over = True
         else:
-            draws = self._record.followed(draws, self._n_rounds).within(self._left)
+            draws = self._record.followed(draws, self._settings, self._n_rounds).within(self._left)
             pending = self._access.submit(draws.coalitions)
             self._left -= pending.n_asked
             self._n_waiting += len(draws.coalitions)

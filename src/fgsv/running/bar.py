@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,32 +55,6 @@ def bar_of_evaluations() -> rich_progress.Progress:
     )
 
 
-@contextmanager
-def watched(
-    rules: tuple[Rule, ...], settings: RunSettings, evaluator: Evaluator, *, shown: bool
-) -> Iterator[tuple[Rule, ...]]:
-    """Yield the rules of a run, with a bar among them if one is to be shown.
-
-    Args:
-        rules: The rules of the run.
-        settings: Its settings.
-        evaluator: Its evaluator.
-        shown: Whether to show a bar.
-
-    Yields:
-        The rules that the run is to ask.
-
-    """
-    if not shown:
-        yield rules
-        return
-    bar = Bar(rules, settings, evaluator)
-    try:
-        yield (*rules, bar)
-    finally:
-        bar.stop()
-
-
 class Bar:
     """Shows evaluations, the widest interval, busy workers and the time left; it has no say in when a run stops."""
 
@@ -129,8 +101,10 @@ class Bar:
         self._task = self._bar.add_task("", total=self._settings.budget)
         self._bar.start()
 
-    def stop(self) -> None:
-        """Remove the bar."""
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

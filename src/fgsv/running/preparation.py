@@ -161,6 +161,7 @@ def settings_of(
     """
     game = access.game
     evaluator = access.evaluator
+    cost = game.cost if cost is None else cost
     assert task.budget is not None
     options: list[str] = [each.name for each in fields(method)] if is_dataclass(method) else []
     own = {  # the arguments that are the user's own objects, which a re-run needs again
@@ -176,7 +177,7 @@ def settings_of(
         budget=task.budget,
         batch_size=evaluator.batch_size,
         options={name: getattr(method, name) for name in options if name != "proxy"},
-        cost=_costs(game.cost if cost is None else cost, task.n_players),
+        cost=None if cost is None else _costs(cost, task.n_players),
         on_error=evaluator.on_error,
         timeout=evaluator.timeout,
         fingerprint=game.fingerprint,
@@ -219,10 +220,8 @@ def problem_of(access: GameAccess, task: Task, settings: RunSettings) -> Problem
     )
 
 
-def _costs(cost: Callable[[Ints], ArrayLike] | None, n: int) -> tuple[float, ...] | None:
-    """Return the cost of each size from 1 to n - 1, checked; None if no cost is given."""
-    if cost is None:
-        return None
+def _costs(cost: Callable[[Ints], ArrayLike], n: int) -> tuple[float, ...]:
+    """Return the cost of each size from 1 to n - 1, checked."""
     if not callable(cost):
         raise TypeError(f"cost must be a function from an array of sizes to relative costs, got {cost!r:.200}")
     costs = np.asarray(cost(np.arange(1, n)))

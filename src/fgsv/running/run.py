@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,13 @@ from numpy.typing import ArrayLike
 
 from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.start import Start
-from fgsv.files import encode
 from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import DEFAULT, Enumeration, Method, Task, as_method, for_task
 from fgsv.methods.enumeration import MOST_PLAYERS, check_adds_up, stated_values
 from fgsv.methods.steady import Steady
 from fgsv.partition import Partition
 from fgsv.running.ahead import Ahead
-from fgsv.running.bar import is_shown, watched
+from fgsv.running.bar import Bar, is_shown
 from fgsv.running.preparation import (
     access_to,
     is_open,
@@ -134,6 +134,9 @@ def value(
     return valuation
 
 
+_ARGUMENTS = keywords(value)
+
+
 @same_arguments(value)
 def iterate(**arguments: Any) -> Iterator[Valuation]:
     """Yield the valuation after each round of a run; the arguments are those of `value`.
@@ -183,18 +186,22 @@ def _rounds(
     evaluator = access.evaluator
     if "backend" in options:
         raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
-    asked = as_method(method, {**options} if proxy is None else {**options, "proxy": proxy}, keywords(value))
-    own = own_rules(stop)
+    asked = as_method(method, {**options} if proxy is None else {**options, "proxy": proxy}, _ARGUMENTS)
+    own = () if stop is None else own_rules(stop)
     early = bool(own) or any(limit is not None for limit in limits.values())
     task = task_of(access, partition, asked, semivalue=semivalue, budget=budget, may_stop_early=early)
     chosen = for_task(asked, task)  # the method knows what to learn, and when to enumerate
     settings = settings_of(access, task, chosen, seed=seed, confidence=confidence, stop=own, cost=cost, **limits)
     purpose = Purpose.ENUMERATION if isinstance(chosen, Enumeration) else Purpose.DRAWS
-    shown = is_shown(False if progress is None and (every or is_open(game)) else progress)
+    rules = rules_of(settings, own)
+    bar: Bar | nullcontext[None] = nullcontext()
+    if is_shown(False if progress is None and (every or is_open(game)) else progress):
+        bar = Bar(rules, settings, evaluator)
+        rules = (*rules, bar)
     with (  # all is checked: now the ledger and the workers open
         opened,
-        evaluator.recorded(encode(settings), purpose, access.recorded_groups(partition)) as record,
-        watched(rules_of(settings, own), settings, evaluator, shown=shown) as rules,
+        evaluator.recorded(settings, purpose, access.recorded_groups(partition)) as record,
+        bar,
     ):
         started = time.monotonic()
         evaluator.submit_ends()  # the first two evaluations; a method that waits for them gets them from the problem
@@ -232,7 +239,7 @@ def _rounds(
             warnings.warn(repeats.note, RuntimeWarning, stacklevel=2)
             end = end.with_note(repeats.note)
         valuation = state.ended(end)
-        if not every and end.reason is not Reason.INTERRUPTED:
+        if not every and access.game.retrain is not None and end.reason is not Reason.INTERRUPTED:
             valuation = with_seed_noise(valuation, access, task.semivalue)
         record.ended(valuation)
     yield valuation, estimator

@@ -53,9 +53,9 @@ class MaxSeconds:
         return f"time limit of {self.seconds:g} s reached" if progress.seconds >= self.seconds else None
 
 
-def own_rules(stop: Rule | Sequence[Rule] | None) -> tuple[Rule, ...]:
+def own_rules(stop: Rule | Sequence[Rule]) -> tuple[Rule, ...]:
     """Return the rules that `stop=` gives: one callable, or several."""
-    rules = () if stop is None else tuple(stop) if isinstance(stop, Sequence) else (stop,)
+    rules = tuple(stop) if isinstance(stop, Sequence) else (stop,)
     for rule in rules:
         if not callable(rule):
             raise TypeError(f"stop must be one or more callables from progress to text or None; got {rule!r}")

@@ -28,7 +28,7 @@ TOLERANCE = 0.01
 
 
 def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semivalue) -> Valuation:
-    """Return a valuation with its error of training seeds, if its game trains every coalition with its own seed.
+    """Return the valuation of a game that trains every coalition with its own seed, with the error of these seeds.
 
     Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
     sizes that are drawn in proportion to what their noise adds to the variance of a player.
@@ -39,14 +39,12 @@ def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semival
         semivalue: How much each size of coalition counts.
 
     Returns:
-        The valuation; unchanged if no coalition has a seed of its own, interrupted if the user interrupts.
+        The valuation; interrupted if the user interrupts.
 
     Raises:
         GameError: A coalition could not be trained again.
 
     """
-    if access.game.retrain is None:
-        return valuation
     n = access.game.n_players
     n_used = valuation.n_evaluations + valuation.n_known
     count = int(np.clip(n_used // PART, FEWEST, MOST))
@@ -138,7 +136,8 @@ class Repeats:
         self._means = np.full(SLOTS, np.nan)
         self._range = np.sort(ends.mean(axis=1))
         self._n_repeated = self._n_different = 0
-        self._largest, self._first = 0.0, ""
+        self._largest = 0.0
+        self._first = ""
 
     def add(self, coalitions: Coalitions, values: Floats) -> None:
         """Compare the (m, q) values of a round with each other and with earlier ones, by their means."""

@@ -12,8 +12,7 @@ import pandas as pd
 
 from fgsv.partition import Partition, by_text
 from fgsv.types import Floats
-from fgsv.valuation.intervals import is_clear, t_quantile
-from fgsv.valuation.seed_noise import joint_half_width
+from fgsv.valuation.intervals import is_clear, joint_half_width, t_quantile
 from fgsv.valuation.valuation import Valuation, check_valuation
 from fgsv.words import some
 
@@ -80,7 +79,8 @@ def compare(
 def _statuses(first: Valuation, second: Valuation) -> dict[str, str]:
     """Return whether each group is in both, joined or left; or was only renamed, or split or merged ("regrouped")."""
     before, now = (set(map(str, each.names)) for each in (first, second))
-    names, holders = renamed(first, second), regrouped(first, second)
+    names = renamed(first, second)
+    holders = regrouped(first, second)
     in_one = dict.fromkeys(before, "left") | dict.fromkeys(now, "joined")
     parts = dict.fromkeys((*holders, *(name for new in holders.values() for name in new)), "regrouped")
     return in_one | parts | dict.fromkeys((*names, *names.values()), "renamed") | dict.fromkeys(before & now, "both")
@@ -106,7 +106,8 @@ def regrouped(first: Valuation, second: Valuation) -> dict[str, tuple[str, ...]]
     partitions = (first.partition, second.partition)
     if not _have_same_players(first, second) or not all(each.is_disjoint for each in partitions):
         return {}
-    same, holders = renamed(first, second), defaultdict[str, list[str]](list)
+    same = renamed(first, second)
+    holders = defaultdict[str, list[str]](list)
     for before, now in sorted({*zip(*(each.codes.tolist() for each in partitions), strict=True)}):
         holders[str(first.names[before])].append(str(second.names[now]))
     return {name: tuple(now) for name, now in holders.items() if name not in same and now != [name]}
@@ -120,7 +121,8 @@ def _have_same_players(first: Valuation, second: Valuation) -> bool:
 def _holdings(partition: Partition) -> Iterator[tuple[Hashable, bytes]]:
     """Yield each group that has players, with bytes that tell its holdings from all others."""
     if partition.is_disjoint:
-        order, ends = np.argsort(partition.codes, kind="stable"), np.cumsum(partition.sizes).astype(int)
+        order = np.argsort(partition.codes, kind="stable")
+        ends = np.cumsum(partition.sizes).astype(int)
         parts = np.split(order, ends[:-1])
     else:
         parts = list(partition.owners.T)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from fgsv.valuation.valuation import Valuation
 
 SHOWN = 60
-"""Rows that a terminal shows."""
+"""Rows that a terminal or a notebook shows."""
 NEGATIVE = (
     "A negative value means that, averaged over all selections of the data, adding these players lowered the score. "
     "How the model scores without them is another question."
@@ -59,8 +61,6 @@ class Section:
 
     def _repr_html_(self) -> str:
         """Return the sentences and the table for a notebook."""
-        from fgsv.valuation.notebook import html_lines, html_of
-
         return html_of(self.to_frame(), [self.title, *self.lines]) if self.rows else html_lines(self.lines)
 
     def for_competitors(self) -> Section:
@@ -114,8 +114,6 @@ def to_text(valuation: Valuation) -> str:
 
 def to_html(valuation: Valuation) -> str:
     """Return the table for a notebook, and the lines below it."""
-    from fgsv.valuation.notebook import html_of
-
     return html_of(valuation.to_frame(), _footnotes(valuation))
 
 
@@ -130,3 +128,21 @@ def _footnotes(valuation: Valuation) -> list[str]:
         notes.append(f"intervals include training seeds ({valuation.seed_noise.n_evaluations} more trainings)")
     notes += [] if valuation.about_correction is None else [valuation.about_correction]
     return [how, *notes, *([] if valuation.about_shares is None else [valuation.about_shares])]
+
+
+def html_of(frame: pd.DataFrame, lines: Iterable[str] = ()) -> str:
+    r"""Return a table and lines of text as HTML; the first and last rows of a long table.
+
+    >>> import pandas as pd
+    >>> "&lt;b&gt;" in html_of(pd.DataFrame({"group": ["<b>"]}), ["1 < 2"])
+    True
+    """
+    table = frame.to_html(
+        index=False, escape=True, border=0, max_rows=SHOWN, float_format=lambda number: f"{number:.6g}"
+    )
+    return table + html_lines(lines)
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """Return lines of text as HTML."""
+    return "".join(f"<p>{escape(line)}</p>" for line in lines)

@@ -84,7 +84,8 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
 
 def _check(valuation: Valuation) -> None:
     """Raise an error if the fields of a file contradict each other."""
-    estimate, partition = valuation.estimate, valuation.partition
+    estimate = valuation.estimate
+    partition = valuation.partition
     names = () if valuation.outputs is None else (len(valuation.outputs),)
     n = partition.n_groups if estimate.of_groups else partition.n_players
     q = (*names, 1)[0]

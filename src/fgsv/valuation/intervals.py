@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,18 @@ def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
 
     check_confidence(confidence)
     return np.asarray(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
+
+
+def joint_half_width(parts: Sequence[tuple[Floats, float]], confidence: float) -> Floats:
+    """Return the half-width due to independent errors, each with its variances and its degrees of freedom.
+
+    The degrees of freedom of their sum are those of Welch and Satterthwaite.
+    """
+    total = sum((variance for variance, _ in parts), np.zeros(()))
+    unit = np.where(total > 0, total, 1.0)
+    inverse = sum(((variance / unit) ** 2 / freedom for variance, freedom in parts), np.zeros(()))
+    freedom = np.where(inverse > 0, 1 / np.where(inverse > 0, inverse, 1.0), np.inf)
+    return np.asarray(np.sqrt(total) * t_quantile(confidence, freedom))
 
 
 def evaluations_to_narrow(valuation: Valuation, factor: float) -> int:

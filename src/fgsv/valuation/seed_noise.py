@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fgsv.partition import Partition
 from fgsv.types import Floats
-from fgsv.valuation.intervals import t_quantile
 
 MOST_ROWS = 64
 """Up to this many groups the deviations are exact; with more, random signs bundle them."""
@@ -63,7 +61,8 @@ class SeedNoise:
     def deviations(self, partition: Partition, shares: Floats) -> Floats:
         """Return (R, K, q) deviations of the shares, in units of the utility; variances are sums of squares."""
         sizes, squares = _sizes(partition)
-        n_groups, roots = partition.n_groups, np.sqrt(squares)
+        n_groups = partition.n_groups
+        roots = np.sqrt(squares)
         if n_groups <= MOST_ROWS:
             signs = np.eye(n_groups)
         else:
@@ -79,15 +78,3 @@ def _sizes(partition: Partition) -> tuple[Floats, Floats]:
     """Return (K,): how many players each group has, and the sum of the squares of its parts of them."""
     sizes = np.asarray(partition.sizes, dtype=float)
     return sizes, sizes if partition.is_disjoint else (partition.owners**2).sum(axis=0)
-
-
-def joint_half_width(parts: Sequence[tuple[Floats, float]], confidence: float) -> Floats:
-    """Return the half-width due to independent errors, each with its variances and its degrees of freedom.
-
-    The degrees of freedom of their sum are those of Welch and Satterthwaite.
-    """
-    total = sum((variance for variance, _ in parts), np.zeros(()))
-    unit = np.where(total > 0, total, 1.0)
-    inverse = sum(((variance / unit) ** 2 / freedom for variance, freedom in parts), np.zeros(()))
-    freedom = np.where(inverse > 0, 1 / np.where(inverse > 0, inverse, 1.0), np.inf)
-    return np.asarray(np.sqrt(total) * t_quantile(confidence, freedom))

@@ -70,7 +70,8 @@ class RunSettings:
         for name in (*LIMITS, "timeout"):
             if getattr(self, name) is not None:
                 self._set(name, positive_number(name, getattr(self, name)))
-        check_precision(self.precision)
+        if self.precision is not None:
+            check_precision(self.precision)
         check_confidence(self.confidence)
         self._set("confidence", float(self.confidence))
         counted_as = failure_value(self.on_error)
@@ -84,9 +85,9 @@ class RunSettings:
         object.__setattr__(self, name, value)  # plain Python numbers, so that JSON can hold them
 
 
-def check_precision(precision: float | None) -> None:
+def check_precision(precision: float) -> None:
     """Raise an error for a precision that every share has from the start, such as 5 where 0.05 is meant."""
-    if precision is not None and not positive_number("precision", precision) < 1:
+    if not positive_number("precision", precision) < 1:
         points = "percentage point is" if precision == 1 else "percentage points are"
         meant = f": {precision:g} {points} {precision / 100:g}" if precision < 100 else ""
         raise ValueError(f"precision is a fraction of all shares, below 1, got {precision:g}{meant}")

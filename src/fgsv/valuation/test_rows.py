@@ -11,7 +11,7 @@ from scipy.special import chdtri
 
 from fgsv.partition import Partition
 from fgsv.types import Floats
-from fgsv.valuation.magnitude import unit_of
+from fgsv.valuation.estimate import unit_of
 
 MOST_BUNDLES = 32
 """Rows that the Monte Carlo error of the folds is kept in."""
@@ -57,7 +57,8 @@ class TestRows:
         of_players = _about_their_mean(by_fold)
         sampled = None
         if deviations is not None and len(deviations):
-            rng, n_folds = np.random.default_rng(0), len(total)
+            rng = np.random.default_rng(0)
+            n_folds = len(total)
             signs = rng.choice([-1.0, 1.0], (len(deviations), n_folds)) * np.sqrt((n_folds - 1) / n_folds)
             signs = (signs - signs.mean(axis=1, keepdims=True)).astype(deviations.dtype)  # about the folds' mean
             parts = deviations.reshape(*deviations.shape[:2], n_folds, n_outputs)

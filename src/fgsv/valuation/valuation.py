@@ -19,8 +19,8 @@ from fgsv.types import Floats
 from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
-from fgsv.valuation.intervals import bounds, t_quantile
-from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
+from fgsv.valuation.intervals import bounds, joint_half_width, t_quantile
+from fgsv.valuation.seed_noise import SeedNoise
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.test_rows import TestRows
 from fgsv.words import counted, some
@@ -98,7 +98,9 @@ class Valuation:
             The valuation, whose error of the test rows is known if the game has folds.
 
         """
-        estimate, ends, test_rows = _without_folds(estimate, ends, game)
+        test_rows = None
+        if game.n_folds:
+            estimate, ends, test_rows = _without_folds(estimate, ends, game)
         outputs = game.outputs
         if outputs is None and ends.shape[1] > 1:
             outputs = tuple(map(str, range(ends.shape[1])))
@@ -331,7 +333,8 @@ class Valuation:
     @property
     def about_shares(self) -> str | None:
         """A warning if the values do not sum to U(N) - U(0), and so the shares do not sum to one; None if they do."""
-        sums, totals = np.atleast_1d(self.values.sum(axis=0)), np.atleast_1d(self.total)
+        sums = np.atleast_1d(self.values.sum(axis=0))
+        totals = np.atleast_1d(self.total)
         if self.efficient or not np.all(totals > 0) or np.allclose(sums, totals, rtol=1e-9, atol=0):
             return None
         named = "shapley" if self.settings is None else self.settings.semivalue
@@ -423,11 +426,14 @@ class Valuation:
             k = positions[name]
         except (KeyError, TypeError):
             raise KeyError(f"there is no group {name!r}: the groups are {some(map(repr, self.names))}") from None
-        value, share, share_interval = self.values[k], None, None
+        value = self.values[k]
+        share = None
+        share_interval = None
         if share_half_widths is not None:
             share = value / self.total
             share_interval = bounds(share, share_half_widths[k])
-        size, interval = float(self.partition.sizes[k]), bounds(value, half_widths[k])
+        size = float(self.partition.sizes[k])
+        interval = bounds(value, half_widths[k])
         return GroupValue(name, size, value, self.stderr[k], interval, share, share_interval)
 
     @cached_property
@@ -502,10 +508,8 @@ def some_outputs(valuation: Valuation, places: slice | list[int]) -> Valuation:
     )
 
 
-def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estimate, Floats, TestRows | None]:
-    """Return estimate and ends of the stated outputs, and the error of the test rows if the game has folds."""
-    if not game.n_folds:
-        return estimate, ends, None
+def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estimate, Floats, TestRows]:
+    """Return estimate and ends of the stated outputs, and the error of the test rows."""
     stated = slice(ends.shape[1] - game.n_folds)
     folds = slice(stated.stop, None)
     of_folds = game.differences(ends)[:, folds]

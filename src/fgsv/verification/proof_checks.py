@@ -34,10 +34,10 @@ from fgsv.results.seals import (
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
 from fgsv.valuation.differences import ROUNDING, Difference
-from fgsv.verification.checking import open_again
 from fgsv.verification.forging import moves_in_words, odds_in_words
-from fgsv.verification.proofs import Proof, picks, sealed_of
+from fgsv.verification.proofs import Proof, picked_numbers, sealed_of
 from fgsv.verification.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
+from fgsv.verification.result_checks import open_again
 from fgsv.verification.verify import compare_with_record, differences
 
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
@@ -201,7 +201,7 @@ def _against_tree(proof: Proof, sealed: Sealed) -> Iterator[Difference]:
     if len(numbers) < 2 or sealed.n_records < 2:
         yield Difference("records", f"{len(numbers)} of {sealed.n_records}", "U(0) and U(N) at least")
         return
-    expected = picks(sealed.root, proof.random, len(numbers) - 2, sealed.n_records)
+    expected = picked_numbers(sealed.root, proof.random, len(numbers) - 2, sealed.n_records)
     if numbers != expected:
         yield Difference("picked records", numbers[:5], expected[:5])
     for each in proof.records:
@@ -219,7 +219,11 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         count = valuation.partition.n_groups
         found.checked.append(f"the shares of {count} providers follow from the seed and {len(values)} values")
         found.checked.append(moves_in_words(result, values, repeated.influence))
-        found.doubts += _doubts_about_the_end(valuation)
+        if has_targets(valuation) and was_regrouped(valuation):  # only repeated up to the stated end
+            found.doubts.append(
+                "whether the run ended where its target was met: the target refers to the first grouping; check "
+                "valuation.json, which must have the same root"
+            )
         return
     made = {} if result.source is None else result.source.versions
     here = versions()
@@ -237,15 +241,6 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         )
     else:
         found.differences += wrong
-
-
-def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
-    """Yield why an end may have been chosen: by other groups a run with a target is only repeated up to that end."""
-    if has_targets(valuation) and was_regrouped(valuation):
-        yield (
-            "whether the run ended where its target was met: the target refers to the first grouping; check "
-            "valuation.json, which must have the same root"
-        )
 
 
 def _repeat(

@@ -23,7 +23,7 @@ from fgsv.results.result import Result
 from fgsv.results.seals import Sealed, load_as
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
-from fgsv.verification.replay import Records, from_ledger, leaf, recorded_game, repeat
+from fgsv.verification.replay import Records, from_ledger, record_leaf, recorded_game, repeat
 from fgsv.words import option
 
 SCHEMA = 1
@@ -31,7 +31,7 @@ RECORDS = 300
 """Records picked by default, besides U(0) and U(N): if 1% are forged, one of them is picked with 95% probability."""
 
 
-def picks(root: str, random: str, n_picked: int, n_records: int) -> list[int]:
+def picked_numbers(root: str, random: str, n_picked: int, n_records: int) -> list[int]:
     """Return the numbers of the records that a root and a random string pick: U(0) and U(N), and `n_picked` others.
 
     The others are distinct, each as likely as any. Block j is SHA-256(SHA-256(root, random), j). It holds four 64-bit
@@ -47,7 +47,7 @@ def picks(root: str, random: str, n_picked: int, n_records: int) -> list[int]:
         The numbers, 0 and 1 first.
 
     Examples:
-        >>> picks("00" * 32, "six dice: 4 2 6 1 1 5", 3, 1000)
+        >>> picked_numbers("00" * 32, "six dice: 4 2 6 1 1 5", 3, 1000)
         [0, 1, 791, 91, 170]
 
     """
@@ -81,7 +81,7 @@ class Picked:
     def root(self, n_records: int) -> str | None:
         """Return the root that the inclusion proof leads to; None if it is not a proof."""
         found = root_of_path(
-            leaf(self.number, self.coalition, np.array(self.values)), self.number, n_records, self.path
+            record_leaf(self.number, self.coalition, np.array(self.values)), self.number, n_records, self.path
         )
         return None if found is None else found.hex()
 
@@ -175,7 +175,7 @@ def challenge(
     values = records.values
     picked = [
         Picked(number, records.row(number), tuple(values[number].tolist()), tuple(tree.path(number)))
-        for number in picks(sealed.root, random, n_records, len(tree))
+        for number in picked_numbers(sealed.root, random, n_records, len(tree))
     ]
     return Proof(
         sealed.commitment,

@@ -57,7 +57,7 @@ class Records:
 
     def leaves(self) -> list[bytes]:
         """Return what a Merkle tree is built over."""
-        return [leaf(*each) for each in zip(range(len(self)), self._rows, self.values, strict=True)]
+        return [record_leaf(*each) for each in zip(range(len(self)), self._rows, self.values, strict=True)]
 
     def watch(self, evaluator: Evaluator) -> View:
         """Return access that adds every evaluation here; the evaluator is open, and has U(0) and U(N) already."""
@@ -65,7 +65,7 @@ class Records:
         return View(evaluator, evaluator.game, seen=self.add)
 
 
-def leaf(number: int, row: bytes, values: Floats) -> bytes:
+def record_leaf(number: int, row: bytes, values: Floats) -> bytes:
     """Return the leaf of one record.
 
     Args:

@@ -15,7 +15,7 @@ from fgsv.methods.method import Evaluate, Problem
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Estimate
-from fgsv.valuation.magnitude import unit_of
+from fgsv.valuation.estimate import unit_of
 
 AHEAD = 128
 """Evaluations of a proxy's own run, at least this many times those of the game; at most twice as many."""
