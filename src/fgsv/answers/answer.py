@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -92,7 +91,7 @@ class Answer:
             check_type(each, Passage, "a list of fgsv.answers.Passage as passages")
         if not listed:
             raise ValueError("an answer has no passages: nothing that it was made from can be paid")
-        if not any(re.search(r"\w", each.text) for each in listed):
+        if not any(map(str.isalnum, "".join(each.text for each in listed))):
             raise ValueError("the passages of an answer have no words")
         if read_money(fee, SMALLEST_FEE, "fee") < 0:
             raise ValueError(f"fee must not be negative, got {fee}")

@@ -69,8 +69,8 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         "command": result.command or "in Python",
     }
     certain = (
-        "Shares of an answer have no bias, and neither has their sum: the kernel's parameters, and what tokens let one "
-        "expect, are learned from other answers.",
+        "Shares of an answer have no bias, and neither has their sum: the kernel's parameters, and what tokens let "
+        "one expect, are learned from other answers.",
         "The same answers, seed and ledger give the same numbers, without any evaluation. Each publisher has a file "
         "of its own with the answers that were drawn, and what each of them paid to whom.",
     )

@@ -50,8 +50,8 @@ def value(
         duplicates: Whose a piece is that several publishers have; see `Pieces.of`.
         target: What a coalition is worth: "log-likelihood", "probability" or "logit" of the answer.
         prompt: What stands around the pieces.
-        least: The least U(N) - U(0) that is shared, by contract. Default, and never less: what exceeds the
-            engine's rounding.
+        least: What U(N) - U(0) must exceed by contract, to be shared. Default: 0. It must always exceed the engine's
+            rounding.
         fingerprint: What identifies a judge in a ledger.
         ledger: File that records every evaluation, and answers those that it has.
         records: Where every evaluation is added, in draw order after U(0) and U(N).
