@@ -5,9 +5,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from fgsv.methods.enumeration import semivalues
-from fgsv.methods.gp.choice import candidates, posterior
+from fgsv.methods.gp.choice import candidates, choose, posterior
 from fgsv.methods.gp.fitting import cost, prior
 from fgsv.methods.gp.kernel import COMMON, NUGGET, Kernel
+from fgsv.methods.gp.sampler import Sampler
 from fgsv.methods.gp.smoother import coefficients, exact, precision, sparse
 from fgsv.methods.gp.trend import Saturating, saturating, trust
 from fgsv.methods.target import Target
@@ -126,6 +127,25 @@ def test_the_posterior_covariance_is_that_of_the_sum_over_unknown_coalitions(sem
     scale = np.abs(weights.T @ left @ weights).max()
     # the utilities' own parts count as if each size were known evenly
     np.testing.assert_allclose(found, weights.T @ left @ weights, atol=0.02 * scale)
+
+
+def test_what_is_chosen_lowers_the_variance_of_the_values_most():
+    kernel, known, inner = kernel_of(), some_of(N, 14), every(N)[1:-1]
+    kernel.theta[NUGGET] = 0.0  # what only an evaluation tells counts, too
+    weights, full = kernel.target.coefficients(inner), kernel(inner, inner) + np.diag(kernel.own(inner.sum(axis=1)))
+    sampler = Sampler(kernel.target)
+    sampler.take(np.concatenate([every(N)[[0, -1]], known]))
+
+    def variance(masks):
+        rows = np.flatnonzero((inner[:, None] == masks).all(axis=2).any(axis=1))
+        across = full[:, rows]
+        return np.trace(weights.T @ (full - across @ np.linalg.solve(full[np.ix_(rows, rows)], across.T)) @ weights)
+
+    free = inner[sampler.is_free(inner)]
+    for each in choose(kernel, sampler, known, 3, np.random.default_rng(0), np.ones(N + 1)):
+        best = min(variance(np.concatenate([known, one[None]])) for one in free)
+        known = np.concatenate([known, each[None]])
+        assert variance(known) == pytest.approx(best, rel=1e-6)
 
 
 def test_values_of_a_saturating_trend_are_those_of_its_game():

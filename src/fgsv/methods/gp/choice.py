@@ -47,9 +47,9 @@ def choose(
 ) -> Masks:
     """Return unknown coalitions that lower the variance of the values most, one after the other; they are known then.
 
-    T lowers it by |sum over S of W(S) C(S, T)|^2 / var U(T), with C the covariance given that U is known at `masks`.
-    What it lowers is divided by the (n + 1,) `costs` of an evaluation of each size. A `recorded` choice is followed
-    if it is as good but for rounding.
+    T lowers it by |sum over S of W(S) D(S, T)|^2 / D(T, T), with D the covariance given that U is known at `masks`,
+    own parts included. What it lowers is divided by the (n + 1,) `costs` of an evaluation of each size. A `recorded`
+    choice is followed if it is as good but for rounding.
     """
     target = kernel.target
     some, weights = candidates(target, CANDIDATES, rng)
@@ -57,10 +57,11 @@ def choose(
     across = kernel(wide, masks)
     covariance = kernel(wide, wide) - across @ precision(kernel, masks) @ across.T
     own = kernel.own(some.sum(axis=1))
+    by_own = (target.coefficients(some) * own[:, None]).T
     free = sampler.is_free(some)
     found: list[int] = []
     while len(found) < count and free.any():
-        gains = ((weights.T @ covariance) ** 2).sum(axis=0) / (np.maximum(np.diag(covariance), 0.0) + own)
+        gains = ((weights.T @ covariance + by_own) ** 2).sum(axis=0) / (np.maximum(np.diag(covariance), 0.0) + own)
         gains = np.where(free, gains / costs[some.sum(axis=1)], -1.0)
         best = int(gains.argmax())
         if recorded is not None:

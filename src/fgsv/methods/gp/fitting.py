@@ -18,8 +18,12 @@ BLOCK = 512
 """Evaluations to which parameters are fitted at once."""
 BLOCKS = 8
 """Blocks, at the most, over which parameters are averaged."""
-STEPS, STEPS_CAUTIOUS = 20, 12
-"""Of the search; and while evaluations are fewer than twice the parameters, where more would follow chance."""
+STEPS, FEWER_STEPS = 20, 12
+"""Of a search; fewer while evaluations are fewer than twice the parameters, where more would follow chance, and for
+whole blocks, where searches begin near their end."""
+GRID = 2.0**24
+"""Standardised utilities are multiples of 1 / GRID, far below the nugget: a search takes the same steps in any unit
+of the utility, and does not amplify rounding."""
 FARTHEST = 3.0
 """Standard deviations of the prior that common parameters of several games may move."""
 
@@ -58,8 +62,9 @@ def fitted(kernel: Kernel, masks: Masks, values: Floats) -> Kernel:
     if not varies.any():
         return kernel
     standard = ((values - values.mean(axis=0)) / np.where(varies, spread, 1.0))[:, varies]
+    standard = np.round(standard * GRID) / GRID
     blocks = max(1, min(BLOCKS, m // BLOCK))
-    steps = STEPS if m >= 2 * len(kernel.theta) else STEPS_CAUTIOUS
+    steps = STEPS if 2 * len(kernel.theta) <= m < BLOCK else FEWER_STEPS
     bounds = [*BOUNDS, *[(-1.0, 1.0)] * KNOTS, *[(-3.0, 3.0)] * kernel.n]
     options = {"maxiter": steps, "maxfun": 2 * steps}
     order = np.random.default_rng(m).permutation(m)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-CHOSEN = (32, 256, 64)
+CHOSEN = (32, 512, 64)
 """Evaluations from which and up to which every second one is chosen, with at most so many players."""
 EXPLORE = 0.1
 """Part of the draws whose sizes do not depend on utilities."""
 AT_ONCE = 16
-"""Evaluations in a round while some are chosen."""
+"""Evaluations in a round, or an eighth of those before it."""
 STAGES = ((64, 0), (96, 48), (160, 64), (256, 128))
 """Evaluations up to which draws depend on so many of the first ones only; then on half as many, in two stages for
 each doubling."""
@@ -36,8 +36,6 @@ def round_end(n_evaluations: int) -> int:
     """
     if n_evaluations < 64:
         end = next(each for each in (16, 32, 48, 64) if n_evaluations < each)
-    elif n_evaluations < CHOSEN[1]:
-        end = n_evaluations + AT_ONCE
     else:
-        end = n_evaluations + max(32, n_evaluations // 8 // AT_ONCE * AT_ONCE)
+        end = n_evaluations + AT_ONCE * max(1, n_evaluations // 8 // AT_ONCE)
     return min(end, stage(n_evaluations)[0])
