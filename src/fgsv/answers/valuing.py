@@ -91,6 +91,6 @@ def value(
         rise = float(ends[1, 0] - ends[0, 0])
         if not rise > (threshold := 0.0 if least is None else least):
             raise NothingToShare(rise, f"is not above the threshold of {threshold:.3g}")
-        if function.is_rounding(ends[:, 0]):
+        if isinstance(function, Likelihood) and function.is_rounding(ends[:, 0]):
             raise NothingToShare(rise, "may be due to rounding by the engine; float32 rounds least")
         return run.value(access, function.pieces.partition, budget=budget, **options)
