@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from html import escape
 
 import numpy as np
 import pandas as pd
@@ -47,25 +46,6 @@ def test_tables_escape_names(result):
         assert "<script" not in html
     assert HOSTILE.replace("<", "&lt;")[:10] in result._repr_html_()
     assert "U(N) - U(0)" in result._repr_html_()
-
-
-def test_a_result_says_what_was_paid_and_what_went_wrong(result):
-    wide = fgsv.value(
-        fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], method="permutation", budget=1000, seed=0
-    )
-    warned = Result(result, own_warnings=(HOSTILE,), errors=(OSError("the disk is full"),))
-    paid, refused = (
-        warned.paid_by(fgsv.payout.Terms(100)),
-        Result(replace(wide, finished=False)).paid_by(fgsv.payout.Terms(100)),
-    )
-    for text, escaped in ((repr(paid), HOSTILE), (paid._repr_html_(), escape(HOSTILE))):
-        assert "verdict: settled" in text
-        assert "failed: the disk is full" in text
-        assert f"warning: {escaped}" in text
-        assert "100.00 EUR, linear" in text
-        assert "refused" not in text
-    for text in (repr(refused), refused._repr_html_()):
-        assert "refused: 100.00 EUR was not split: " in text
 
 
 def test_audits_and_settlements_print_as_tables():

@@ -195,9 +195,12 @@ def test_where_nothing_is_shared_no_pilot_is_spent():
 
 def test_a_plan_shows_durations_with_units():
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=64)
-    lines = repr(plan).splitlines()
-    assert lines[0].split() == ["evaluations", "half_width", "time"]
-    assert all(re.search(r"\d (s|min|h|days)$", line) for line in lines[1:-1])
+    *_, title, head, table = repr(plan).split("\n", 4)
+    assert (title, head.split()) == (
+        "The cost of precision, at 95% confidence",
+        ["evaluations", "±", "share", "time"],
+    )
+    assert all(re.search(r"% +\S+ (s|min|h|days)$", line) for line in table.splitlines())
     assert "<th>time</th>" in plan._repr_html_()
 
 

@@ -16,7 +16,7 @@ from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import access_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
-from fgsv.valuation.notebook import html_of
+from fgsv.valuation.display import Section, as_html, as_text
 
 N_SIZES = 16
 N_RESAMPLES = 200
@@ -72,19 +72,10 @@ class Diagnosis:
         """Return the table by size."""
         return self.by_size.copy()
 
-    def __repr__(self) -> str:
-        table = self.by_size.to_string(index=False, float_format=lambda number: f"{number:.4g}")
-        return "\n".join([table, "", *self._footnotes])
-
-    def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
-        return html_of(self.by_size, self._footnotes)
-
-    @property
-    def _footnotes(self) -> list[str]:
-        """The lines below the table."""
+    def sections(self) -> list[Section]:
+        """Return what was found, and the table by size."""
         extreme = self.second_order_extreme
-        return [
+        words = (
             f"deletion differences change as s^{self.deletion.exponent:.2f} (± {self.deletion.stderr:.2f})",
             f"second-order differences change as s^{self.second_order.exponent:.2f} "
             f"(± {self.second_order.stderr:.2f}), their 99th percentile as s^{extreme.exponent:.2f} "
@@ -92,7 +83,12 @@ class Diagnosis:
             f"second-order differences fall faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
             f"{self.n_evaluations} evaluations, seed {self.seed}",
             *([] if self.failures is None else [str(self.failures)]),
-        ]
+        )
+        rows = tuple(tuple(f"{cell:.4g}" for cell in row) for row in self.by_size.itertuples(index=False))
+        return [Section("By size of coalition", words, tuple(map(str, self.by_size.columns)), rows)]
+
+    __repr__ = as_text
+    _repr_html_ = as_html
 
     def plot(self, path: Any = None) -> Any:
         """Draw mean utility, deletion and second-order differences by size; save them if a path is given."""

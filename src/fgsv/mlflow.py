@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 import numpy as np
@@ -58,18 +58,15 @@ def _parameters(result: Result) -> dict[str, str]:
 
 
 def _metrics(valuation: Valuation) -> dict[str, float]:
-    metrics = {"evaluations": float(valuation.n_evaluations)}
     names = _keys(valuation.names)
     outputs = [""] if valuation.outputs is None else [f"/{name}" for name in _keys(valuation.outputs)]
-    total = np.atleast_1d(valuation.total)
-    columns = {"value": valuation.values, "stderr": valuation.stderr}
-    if np.all(total > 0):
-        columns["share"] = valuation.shares()
-    for number, output in enumerate(outputs):
-        metrics[f"total{output}"] = float(total[number])
-        for kind, column in columns.items():
-            cells = column.reshape(len(names), -1)[:, number]
-            metrics |= {f"{kind}/{name}{output}": float(cell) for name, cell in zip(names, cells, strict=True)}
+    metrics = {"evaluations": float(valuation.n_evaluations)}
+    metrics |= {
+        f"total{output}": float(each) for output, each in zip(outputs, np.atleast_1d(valuation.total), strict=True)
+    }
+    for row, place in zip(valuation.to_frame().to_dict("records"), product(outputs, names), strict=True):
+        output, name = place
+        metrics |= {f"{kind}/{name}{output}": row[kind] for kind in ("value", "stderr", "share") if kind in row}
     return {f"fgsv/{name}": value for name, value in metrics.items() if np.isfinite(value)}
 
 

@@ -47,9 +47,10 @@ def test_a_budget_for_all_measures_all(many):
     assert (table["gain_high"] > 0).all()  # the root is concave: splitting pays
 
 
-class Recording(Watcher):
-    def __init__(self):
-        self.announced, self.done, self.cost = None, 0, None
+class Pensive(Watcher):
+    """Takes its time after each round, and notes what it is told."""
+
+    pondered, done = 0.0, 0
 
     def measured(self, cost):
         self.cost = cost
@@ -60,26 +61,19 @@ class Recording(Watcher):
     def audited(self, n_evaluations):
         self.done += n_evaluations
 
-
-class Pensive(Recording):
-    """Takes its time after each round."""
-
-    pondered = 0.0
-
     def after_round(self, valuation, half_width, expected, pace):
         time.sleep(0.1)
         self.pondered += 0.1
 
 
-def test_an_audit_of_a_table_is_announced_and_followed(tmp_path):
+def test_an_audit_of_a_table_is_announced_and_followed():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(160, 2)), columns=["a", "b"])
     frame["y"] = frame["a"] + 0.1 * rng.normal(size=160)
     frame["owner"] = np.arange(160) % 40
     frame["part"] = ["test"] * 40 + ["train"] * 120
-    frame.to_csv(tmp_path / "t.csv", index=False)
     watcher = Pensive()
-    table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", test_by="part")
+    table = fgsv.open_table(frame, group="owner", target="y", test_by="part")
     made = value_data(table, budget=200, audit=True, payout=Terms("100", clip=True, pay_anyway=True), watcher=watcher)
     assert watcher.cost.n_evaluations == 200
     most, seconds = watcher.announced
@@ -99,7 +93,7 @@ def test_an_audit_of_a_table_is_announced_and_followed(tmp_path):
         ([0.0] * 5 + [1e-6] * 3, "5 equal and 3 nearly equal"),
     ],
 )
-def test_near_copies_are_not_called_equal(tmp_path, noise, words):
+def test_near_copies_are_not_called_equal(noise, words):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 5)), columns=list("abcde"))
     frame.iloc[-len(noise) :] = frame.iloc[: len(noise)].to_numpy() + np.array(noise)[:, None]
@@ -107,8 +101,7 @@ def test_near_copies_are_not_called_equal(tmp_path, noise, words):
     frame["owner"] = ["first"] * 30 + ["second"] * 30
     frame["part"] = "train"
     test = frame.iloc[20:30].assign(part="test", a=lambda each: each["a"] + 0.3)
-    pd.concat([frame, test]).to_csv(tmp_path / "t.csv", index=False)
-    table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", test_by="part")
+    table = fgsv.open_table(pd.concat([frame, test]), group="owner", target="y", test_by="part")
     copies = AuditPlan.of(table).copies
     assert (copies.n_exact, copies.n_near) == (noise.count(0.0), noise.count(1e-6))
     assert f"8 rows, {words}" in copies_section(table, copies).words[0]

@@ -84,15 +84,6 @@ def audited(tmp_path, learning):
     path = tmp_path / "small.csv"
     frame = providers(40).query("provider != 'west'")
     frame.assign(y=2 * frame["a"] + frame["b"]).to_csv(path, index=False)
-    options = [
-        "--metric",
-        "neg_mean_squared_error",
-        "--budget",
-        100,
-        "--audit",
-        "--parts",
-        "2",
-        "--audit-budget",
-        1200,
-    ]
+    options = ["--metric", "neg_mean_squared_error", "--budget", 100]
+    options += ["--audit", "--parts", "2", "--audit-budget", 1200]
     return ["value", path, *COLUMNS, "--model", learning.model, *options]

@@ -38,13 +38,6 @@ def test_no_name_and_no_digit_is_lost_in_a_narrow_terminal(columns, monkeypatch,
         assert max(map(cell_len, shown.splitlines())) <= columns
 
 
-def test_numbers_of_plans_and_ledgers_are_in_words(capsys):
-    widths = {"half_width": [0.2], "half_width_r2": [0.125]}
-    show(pd.DataFrame({"game": ["a"], "evaluations": [52345], "value": [-1234567.8], **widths}))
-    shown = capsys.readouterr().out
-    assert all(cell in shown for cell in ("52,345", "-1234568", "± share, r2", "12.50%"))
-
-
 def test_a_result_begins_with_its_verdict_and_an_audit_names_how_a_split_was_found(capsys):
     gsv = pd.DataFrame({"group": ["a"], "share": [0.5], "gsv_share": [0.4], "gsv_half_width": [0.01]})
     gains = {"parts": [2], "gain": [0.1], "gain_low": [0.05], "gain_high": [0.15]}

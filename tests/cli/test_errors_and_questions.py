@@ -42,18 +42,7 @@ def test_further_outputs_drop_no_note(fgsv_command, more, option):
 
 
 def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
-    command = [
-        "value",
-        more,
-        *COLUMNS,
-        "--ignore",
-        "area,lot",
-        "--budget",
-        60,
-        "--no-without",
-        "--out",
-        tmp_path / "o",
-    ]
+    command = ["value", more, *COLUMNS, "--ignore", "area,lot", "--budget", 60, "--out", tmp_path / "o"]
     _, notes = fgsv_command.done(*command, "--also-metric", "neg_log_loss", "--also-slice", "area")
     assert "also scored (payments are by accuracy alone): neg_log_loss, area: city, area: land" in notes
     text, notes = fgsv_command.done("sensitivity", tmp_path / "o" / "valuation.json")

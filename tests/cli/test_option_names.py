@@ -14,11 +14,9 @@ from test_command_line import options
 
 import fgsv
 from fgsv import words
-from fgsv.ledger.forgetting import forget
 from fgsv.payout import PayoutRefused, Terms
 from fgsv.pipeline import value_data
 from fgsv.results import Result
-from fgsv.verification import challenge
 from fgsv.words import in_command, option
 
 TABLE = {"target": "y", "group": "provider", "ignore": "site"}
@@ -112,23 +110,6 @@ def test_a_refused_payout_says_how_to_insist(fgsv_command, folder):
     code, _, notes = fgsv_command("payout", "made", "--amount", "1000000.00")
     assert (code, notes.endswith("To pay anyway, use --pay-anyway\n")) == (3, True), notes
     assert fgsv_command("payout", "made", "--amount", "1000000.00", "--pay-anyway")[0] == 0
-
-
-def test_what_a_ledger_forgets_is_named(fgsv_command, folder):
-    with pytest.raises(ValueError, match=r"name them with players and providers, or .* with keep,"):
-        forget("run.db")
-    assert {"players", "providers", "keep"} <= set(inspect.signature(forget).parameters)
-    notes = fgsv_command.refused("ledger", "forget", "run.db")
-    assert "name them with --player and --provider, or name a ledger with --keep," in notes
-
-
-def test_a_result_that_was_not_sealed_names_what_it_lacks(fgsv_command, folder):
-    value_data(fgsv.open_table("good.csv", **TABLE), budget=50, ledger="run.db", out="made")
-    with pytest.raises(ValueError, match=r"not the result of a sealed run \(one with seal\)"):
-        challenge("made", "run.db", random="4 2")
-    words = ["--ledger", "run.db", "--random", "4 2", "--out", "proof.json"]
-    notes = fgsv_command.refused("seal", "challenge", "made", *words)
-    assert "not the result of a sealed run (one with --seal)" in notes
 
 
 def test_saved_words_are_the_same_in_python_and_in_a_command(fgsv_command, folder):

@@ -133,8 +133,6 @@ def test_report_and_compare(fgsv_command, train, tmp_path):
         (["ledger", "verify", "LEDGER"], {"same", "checked", "differences"}),
         (["ledger", "merge", "NEW.db", "LEDGER"], {"added", "known", "different", "largest_difference"}),
         (["ledger", "export", "LEDGER", "NEW.csv"], {"lines", "file"}),
-        (["verify", "SAVED", "--ledger", "LEDGER"], {"same", "checked", "differences"}),
-        (["compare", "SAVED", "OTHER"], {"groups", "notes"}),
         (["report", "SAVED", "--out", "NEW.html"], {"report"}),
     ],
     ids=lambda part: " ".join(part[:2]) if isinstance(part, list) else "",

@@ -85,18 +85,8 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert "Then and now" in (march / "april" / "report.html").read_text(encoding="utf-8")
     (march / "march.db").unlink()
     saved = march / "april" / "valuation.json"
-    text, _ = fgsv_command.done(
-        "verify",
-        saved,
-        "--ledger",
-        march / "april.db",
-        "--data",
-        march / "april.csv",
-        "--test",
-        march / "test.csv",
-        "--tolerance",
-        1e-9,
-    )
+    tables = ["--data", march / "april.csv", "--test", march / "test.csv", "--tolerance", 1e-9]
+    text, _ = fgsv_command.done("verify", saved, "--ledger", march / "april.db", *tables)
     assert "same: 4 values" in text
     code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved, "--json")
     found = json.loads(text)
@@ -203,14 +193,8 @@ def test_forget_withdrawn_rows(fgsv_command, march):
     rows = pd.read_csv(march / "march.csv")
     rows.iloc[[0, 1, 9]].drop(columns=["unit", "provider"]).to_csv(march / "withdrawn.csv", index=False)
     forget = ["ledger", "forget", march / "march.db", "--rows", march / "withdrawn.csv"]
-    run = [
-        "--result",
-        march / "march" / "valuation.json",
-        "--data",
-        march / "march.csv",
-        "--test",
-        march / "test.csv",
-    ]
+    tables = ["--data", march / "march.csv", "--test", march / "test.csv"]
+    run = ["--result", march / "march" / "valuation.json", *tables]
     found = fgsv_command.json(*forget, *run)
     assert found["players"] == 2
     assert found["evaluations"] > 20

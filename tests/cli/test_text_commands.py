@@ -9,6 +9,7 @@ import pytest
 
 import fgsv
 from fgsv.results import Result
+from fgsv.results.highlights import highlights
 
 TOPICS = {
     "Court": "the judge heard an appeal and the court ruled that this contract was void under old law",
@@ -72,6 +73,18 @@ def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
     assert sum(Decimal(row["payout"]) for row in document["payments"]) == 50
 
 
+def test_documents_that_earned_most_are_shown_with_the_error_of_a_group_of_one(corpus):
+    opened = fgsv.open_text(corpus, text="body", group="publisher", test_by="split")
+    valuation = fgsv.value(opened.game, opened.partition, budget=60)
+    names = [opened.describe_player(player)[0] for player in range(opened.game.n_players)]
+    rows = highlights(opened, valuation).rows
+    assert [row[0] for row in rows[:5]] == [names[k] for k in np.argsort(-valuation.player_values, kind="stable")[:5]]
+    for name, owner, value, error, _ in rows:
+        alone = valuation.regroup([name == each for each in names])[True]
+        assert (value, error) == (f"{alone.value:.3g}", f"{alone.stderr:.2g}")
+        assert owner == valuation.names[valuation.partition.codes[names.index(name)]]
+
+
 def test_texts_of_two_months_are_compared_without_a_warning_about_their_files(fgsv_command, corpus, tmp_path):
     rows = documents()
     april = written(rows[(rows["publisher"] != "Field") | (rows["split"] == "test")], tmp_path / "april.jsonl")
@@ -101,9 +114,8 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
     frame = documents()
     copied = frame[(frame["publisher"] == "Field") & (frame["split"] == "train")].assign(publisher="Thief")
     path = written(pd.concat([frame, copied]), tmp_path / "copied.jsonl")
-    found = fgsv_command.json(
-        "value", path, "--audit", *OPTIONS, "--budget", 100, "--audit-budget", 1700, "--parts", 2
-    )
+    sizes = ["--budget", 100, "--audit-budget", 1700, "--parts", 2]
+    found = fgsv_command.json("value", path, "--audit", *OPTIONS, *sizes)
     sections = {each["title"]: each for each in found["audit"]["tables"]}
     assert sections["Possible copies"]["rows"] == [["Field", "Thief", 6, 0]]
     assert sections["What copying earns"]["columns"] == ["group", "share as it is", "providers co-own"]
@@ -129,22 +141,9 @@ def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):
     rows = frame.index[frame["split"] == "train"]
     frame.loc[[rows[0], rows[-1]], "body"] += f" {passage}"
     path = written(frame, tmp_path / "shared.jsonl")
-    for options, expected in (([], True), (["--aggregate-only"], False)):
-        printed, _ = fgsv_command.done(
-            "value",
-            path,
-            "--audit",
-            *OPTIONS,
-            "--budget",
-            60,
-            "--audit-budget",
-            1400,
-            "--parts",
-            2,
-            "--json",
-            *options,
-        )
-        assert ("secret0 secret1" in printed) == expected
+    command = ["value", path, "--audit", *OPTIONS, "--budget", 60, "--audit-budget", 1400, "--parts", 2, "--json"]
+    assert "secret0 secret1" in fgsv_command.done(*command)[0]
+    assert "secret0 secret1" not in fgsv_command.done(*command, "--aggregate-only")[0]
 
 
 def test_a_report_shows_documents_escaped_and_leaves_them_out_if_asked(fgsv_command, tmp_path):
@@ -170,30 +169,21 @@ def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path):
     frame = documents()
     frame.loc[frame["split"] == "test", "body"] = "completely different tokens nobody wrote anywhere"
     path = written(frame, tmp_path / "foreign.jsonl")
-    ledger = tmp_path / "run.db"
-    errors = fgsv_command.refused(
-        "value", path, *OPTIONS, "--payout", 100, "--ledger", ledger, "--budget", 100, "--out", tmp_path / "out"
-    )
-    assert "nothing to share" in errors
+    command = ["value", path, *OPTIONS, "--budget", 100]
+    assert "nothing to share" in fgsv_command.refused(*command, "--payout", 100, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    found = fgsv_command.json("value", path, *OPTIONS, "--budget", 100)
-    assert any("nothing to share" in warning for warning in found["warnings"])
+    assert any("nothing to share" in warning for warning in fgsv_command.json(*command)["warnings"])
 
 
 def test_one_output_without_anything_to_share_is_named(fgsv_command, tmp_path):
     frame = documents()
     frame.loc[(frame["split"] == "test") & (frame["domain"] == "press"), "body"] = "entirely unknown vocabulary here"
     path = written(frame, tmp_path / "foreign.jsonl")
-    errors = fgsv_command.refused(
-        "value", path, *OPTIONS, "--output-by", "domain", "--payout", "1,2,3", "--budget", 100
-    )
+    command = ["value", path, *OPTIONS, "--output-by", "domain", "--budget", 100, "--pay-anyway", "--payout"]
+    errors = fgsv_command.refused(*command, "1,2,3")
     assert "output press" in errors
     assert "or pay 0 for this output" in errors
-    domains = [
-        *["--output-by", "domain", "--payout", "1,2,0", "--pay-anyway", "--budget", "100", "--out"],
-        tmp_path / "out",
-    ]
-    found = fgsv_command.json("value", path, *OPTIONS, *domains)
+    found = fgsv_command.json(*command, "1,2,0")
     assert sum(Decimal(row["payout"]) for row in found["payout"]["payments"]) == 3
 
 

@@ -16,9 +16,8 @@ from fgsv.results import Result
 
 def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
     out = tmp_path / "out"
-    text, notes = fgsv_command.done(
-        "value", train, *COLUMNS, "--budget", 400, "--payout", "1000", "--pay-anyway", "--out", out
-    )
+    pay = ["--payout", "1000", "--pay-anyway", "--out", out]
+    text, notes = fgsv_command.done("value", train, *COLUMNS, "--budget", 400, *pay)
     for word in ("north", "south", "east", "west", "players", "payment", "interval", "score without", "score alone"):
         assert word in text
     assert "classification" in notes
@@ -55,9 +54,8 @@ def test_stdin(fgsv_command, train, monkeypatch):
 
 def test_several_group_columns_from_one_run(fgsv_command, train, tmp_path):
     out = tmp_path / "out"
-    text, _ = fgsv_command.done(
-        "value", train, "--group", "provider,site", "--target", "y", "--budget", 200, "--out", out
-    )
+    columns = ["--group", "provider,site", "--target", "y"]
+    text, _ = fgsv_command.done("value", train, *columns, "--budget", 200, "--out", out)
     assert "old" in text
     first = fgsv.Valuation.load(out / "valuation.json")
     second = fgsv.Valuation.load(out / "valuation-site.json")
@@ -83,9 +81,8 @@ def test_several_metrics_are_shown_and_not_audited(fgsv_command, train):
 
 
 def test_json_is_json_and_nothing_else(fgsv_command, train):
-    text, notes = fgsv_command.done(
-        "value", train, *COLUMNS, "--budget", 200, "--payout", 10, "--pay-anyway", "--json"
-    )
+    pay = ["--payout", 10, "--pay-anyway"]
+    text, notes = fgsv_command.done("value", train, *COLUMNS, "--budget", 200, *pay, "--json")
     assert notes == ""
     document = json.loads(text)
     assert [row["group"] for row in document["groupings"]["provider"]] == ["north", "south", "east", "west"]
@@ -100,20 +97,8 @@ def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
     frame["kind"] = np.where(frame["c"] > 0, "x", "y")
     path = tmp_path / "r.csv"
     frame.to_csv(path, index=False)
-    text, _ = fgsv_command.done(
-        "value",
-        path,
-        *COLUMNS,
-        "--unit",
-        "patient",
-        "--refit-preprocessing",
-        "--budget",
-        20,
-        "--json",
-        "--metric",
-        "neg_mean_squared_error",
-    )
-    document = json.loads(text)
+    options = ["--unit", "patient", "--refit-preprocessing", "--metric", "neg_mean_squared_error", "--budget", 20]
+    document = fgsv_command.json("value", path, *COLUMNS, *options)
     assert any(note.startswith("regression") for note in document["notes"])
     assert any("preprocessing is refitted for each coalition" in note for note in document["notes"])
     assert sum(row["players"] for row in document["groupings"]["provider"]) == 17

@@ -27,12 +27,6 @@ def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, trai
     assert words in fgsv_command.refused("value", train, *COLUMNS, *options)
 
 
-def test_the_amount_and_the_policy_are_stated_beside_the_payments(fgsv_command, train):
-    options = ["--budget", 100, "--payout", 1000, "--cap", 900, "--clip", "--pay-anyway"]
-    _, notes = fgsv_command.done("value", train, *COLUMNS, *options)
-    assert "Amount: 1,000.00 EUR, negative values count as zero, at most 900.00 each (not faithful)." in notes
-
-
 def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(fgsv_command, train, tmp_path):
     pytest.importorskip("vl_convert")
     out = tmp_path / "out"

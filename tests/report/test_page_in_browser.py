@@ -97,6 +97,24 @@ def table(page):
     return {name: cells for name, *cells in lines}
 
 
+def too_wide(page):
+    """Return the labels of the tables that would have to be scrolled sideways."""
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map((box) => [box.ariaLabel, box.scrollWidth, box.clientWidth])"
+    )
+    return [label for label, needed, given in boxes if needed > given]
+
+
+def texts(page, selector):
+    return page.evaluate(f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)")
+
+
+def audit_of(*attacks, gsv=(), **more):
+    """Return an audit that measured these attacks: group, way, parts, gain, and its interval."""
+    columns = ["group", "way", "parts", "gain", "gain_low", "gain_high"]
+    return Audit(pd.DataFrame(gsv), pd.DataFrame(attacks, columns=columns), **more)
+
+
 def choose(page, identifier, name):
     page.select_option(f"#{identifier}", label=name)
 
@@ -111,9 +129,7 @@ def test_it_opens_and_fits(open_page, valuation, width):
     history = (HistoryPoint(100, 0.2), HistoryPoint(1500, 0.05))
     page = open_page(render(Result(valuation, history=history)), width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("#chart-shares svg").count() == 1
-    assert page.locator("#chart-whatif svg").count() == 1
-    assert page.locator("#chart-convergence svg").count() == 1
+    assert all(page.locator(f"#chart-{each} svg").count() == 1 for each in ("shares", "whatif", "convergence"))
     assert page.evaluate("window.hacked") is None
     assert NAMES[2] in page.inner_text("#whatif-rows")
 
@@ -121,10 +137,7 @@ def test_it_opens_and_fits(open_page, valuation, width):
 def test_what_is_to_be_corrected_is_not_cut_off(open_page, valuation):
     march, april = (Result(valuation).paid_by(Terms(amount)) for amount in ("90000.00", "100000.00"))
     page = open_page(render(replace(april, before=march)))
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth])"
-    )
-    assert all(needed <= given for needed, given in boxes)
+    assert too_wide(page) == []
 
 
 def test_long_prompts_and_names_are_wrapped(open_page):
@@ -133,12 +146,11 @@ def test_long_prompts_and_names_are_wrapped(open_page):
     owner = "A publishing company with a very long name, formerly another one, of a place far away"
     section = Section("Documents", (), ("document", "provider", "begins with"), (("row 1", owner, prompts[1]),))
     page = open_page(render(replace(Result(fgsv.exact(game, ["a", "a", "b", "c"])), highlights=section)))
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth])"
-    )
-    assert all(needed <= given for needed, given in boxes)
-    legend = "[...document.querySelectorAll('#chart-shares .role-legend-label text')].map((t) => t.textContent[0])"
-    assert page.evaluate(legend) == ["z", "a"]  # in the order of the tables
+    assert too_wide(page) == []
+    assert [text[0] for text in texts(page, "#chart-shares .role-legend-label text")] == [
+        "z",
+        "a",
+    ]  # as in the tables
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -256,14 +268,7 @@ def test_tables_of_many_providers_have_pages_and_a_search(open_page):
 
 
 def test_on_paper_everything_is_there_once(open_page, valuation):
-    attacks = [
-        {"group": name, "way": "evenly", "parts": parts, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
-        for name in NAMES
-        for parts in (2, 3, 5, 7)
-    ]
-    audit = Audit.from_dict(
-        {"gsv": [], "attacks": attacks, "warnings": [], "budget": None, "spent": {}, "tables": [], "sample": None}
-    )
+    audit = audit_of(*((name, "evenly", parts, 0.1, 0.05, 0.15) for name in NAMES for parts in (2, 3, 5, 7)))
     page = open_page(render(Result(valuation, audit=audit).paid_by(Terms("100.00"))))
     assert page.locator("details[open]").count() == 0
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -297,22 +302,9 @@ def test_charts_and_text_can_be_read_in_the_dark(open_page, html):
 
 
 def test_zero_is_labelled_and_inside_every_chart_of_gains(open_page, valuation):
-    attack = {"group": "north", "way": "evenly", "parts": 2, "gain": 0.3, "gain_low": 0.25, "gain_high": 0.35}
-    document = {
-        "gsv": [],
-        "attacks": [attack],
-        "warnings": [],
-        "budget": None,
-        "spent": {},
-        "tables": [],
-        "sample": None,
-    }
-    page = open_page(render(Result(valuation, audit=Audit.from_dict(document))))
+    page = open_page(render(Result(valuation, audit=audit_of(("north", "evenly", 2, 0.3, 0.25, 0.35)))))
     for chart in ("shares", "gains"):
-        ticks = page.evaluate(
-            f"[...document.querySelectorAll('#chart-{chart} .role-axis-label text')].map((t) => t.textContent)"
-        )
-        assert "0%" in ticks, ticks
+        assert "0%" in texts(page, f"#chart-{chart} .role-axis-label text")
         assert "0" in page.locator(f"#chart-{chart} .mark-text text").all_text_contents()
 
 
@@ -373,11 +365,9 @@ def test_several_outputs_and_an_audit(open_page):
         return np.stack([np.sqrt(total), total], axis=1)
 
     result = fgsv.value(game, [NAMES[i % 4] for i in range(20)], budget=400)
-    attack = {"group": "north", "way": "evenly", "parts": 2, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
-    gsv = {"group": "north", "share": 0.2, "gsv_share": 0.3, "gsv_half_width": 0.0}
-    audit = {"gsv": [gsv], "attacks": [attack], "warnings": ["<i>careful</i>"], "n_evaluations": 7, "tables": []}
-    audit |= {"sample": None, "budget": 10, "spent": {"shell companies": 7}}
-    page = open_page(render(Result(result, audit=Audit.from_dict(audit)), others={"site": result}))
+    gsv = [{"group": "north", "share": 0.2, "gsv_share": 0.3, "gsv_half_width": 0.0}]
+    audit = audit_of(("north", "evenly", 2, 0.1, 0.05, 0.15), gsv=gsv, warnings=("<i>careful</i>",))
+    page = open_page(render(Result(result, audit=audit), others={"site": result}))
     assert page.locator("#chart-gains svg").count() == 1
     assert "Warning: <i>careful</i>" in page.inner_text("main")
     assert result.shares()[0, 0] != pytest.approx(result.shares()[0, 1])
@@ -415,29 +405,18 @@ def test_manager_and_lawyer_get_a_printed_page_each(open_page, valuation, of_for
         assert page.locator(part).bounding_box()["height"] <= (297 - 15 - 18) * 96 / 25.4, part
 
 
-def test_payments_and_their_intervals_are_seen_on_a_phone_without_scrolling(open_page, of_forty):
-    page = open_page(render(of_forty), width=390)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    cells = page.locator("#manager table td")
-    assert cells.count() == 3 * 40
-    assert max(box["x"] + box["width"] for box in (cell.bounding_box() for cell in cells.all())) <= 390
-
-
 def test_no_table_is_scrolled_sideways_on_a_phone(open_page, of_forty):
     attack = ("hospital 31", "found by search", 10, 0.1, 0.0918, 0.12)
-    attacks = pd.DataFrame([attack], columns=["group", "way", "parts", "gain", "gain_low", "gain_high"])
     gsv = [{"group": "hospital 31", "share": 0.072, "gsv_share": 0.028, "gsv_half_width": 0.0003}]
     words = ("publisher", "document", "and publisher", "and document", "words", "which begin")
     passages = Section(
         "Passages", (), words, (("Publisher A", "row 17", "Publisher B", "row 28", 41, "once upon a time " * 3),)
     )
-    audit = Audit(pd.DataFrame(gsv), attacks, spent={}, tables=(passages,))
+    audit = audit_of(attack, gsv=gsv, tables=(passages,))
     page = open_page(render(replace(of_forty, audit=audit)), width=390)
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('.scroll')].map((box) => [box.ariaLabel, box.scrollWidth, box.clientWidth])"
-    )
-    assert len(boxes) > 5
-    assert [label for label, needed, given in boxes if needed > given] == []
+    assert page.locator(".scroll").count() > 5
+    assert too_wide(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.parametrize("paid", [True, False])

@@ -140,14 +140,6 @@ def test_one_provider_is_not_called_several():
     assert "1 provider supplied 2 players." in html
 
 
-def test_an_audit_says_what_it_spent():
-    result = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])
-    audit = Audit(pd.DataFrame(), pd.DataFrame(), ("<i>careful</i>",), {"probing": 7}, budget=10)
-    html = render(Result(result, audit=audit))
-    assert "7 for probing" in words_of(html)
-    assert "&lt;i&gt;careful&lt;/i&gt;" in html
-
-
 def test_charts_are_valid_specifications():
     altair = pytest.importorskip("altair")
     frame = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"]).to_frame()
@@ -201,7 +193,8 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
     assert "EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE" in footer
 
 
-def test_page_terminal_and_notebook_show_the_same_sections(capsys):
+@pytest.mark.parametrize("finished", [True, False], ids=["paid", "refused"])
+def test_page_terminal_and_notebook_show_the_same_sections(capsys, finished):
     worth = np.array([[1.0, 3.0], [2.0, 2.0], [-0.5, 1.0]])
     valuation = fgsv.exact(fgsv.Game(lambda masks: masks @ worth, 3, outputs=("red", "blue")), ["a", "b", "<c>"])
     audit = Audit(
@@ -210,7 +203,8 @@ def test_page_terminal_and_notebook_show_the_same_sections(capsys):
     result = Result(
         valuation, audit=audit, own_warnings=("few rows",), facts={"a": "has 1 row", "<c>": "has <2> rows"}
     )
-    result = replace(result, before=None, others={"site": valuation}).paid_by(Terms(["900", "100"]))
+    result = replace(result, others={"site": valuation}, errors=(OSError("full"),))
+    result = replace(result, valuation=replace(valuation, finished=finished)).paid_by(Terms(["900", "100"]))
     page, text, html = render(result), repr(result), unescape(result._repr_html_())
     console.show_result(result)
     terminal = "".join(capsys.readouterr())
@@ -218,10 +212,16 @@ def test_page_terminal_and_notebook_show_the_same_sections(capsys):
         for words in (*section.words, *(str(cell) for row in section.rows for cell in row)):
             said = words[0].upper() + words[1:] if section.title == "Verdict" else words
             assert said in unescape(page), section.title
-            assert section.technical or all(words in shown for shown in (text, html, terminal)), section.title
+            said_last = section.title in ("Refused", "Failed")  # by the command
+            places = (text, html) if said_last else (text, html, terminal)
+            assert section.technical or all(words in shown for shown in places), section.title
     assert [each.title for each in sections(result) if each.technical] == [
-        "What was agreed", "What is certain", "How to check it", "Values and shares, with 95% intervals"
-    ]  # fmt: skip
+        *("What was agreed", "What is certain", "How to check it"),
+        "Values and shares, with 95% intervals" if finished else "Shares by provider and output, with 95% intervals",
+    ]
+    titles = {each.title for each in sections(result)}
+    assert titles >= {"Verdict", "Failed", "Warning"}
+    assert ("Refused" in titles) != finished
 
 
 def test_a_page_for_competitors_says_nothing_of_single_players_or_of_the_data_of_others():

@@ -217,12 +217,6 @@ def test_a_move_takes_the_players_asked_for(run, of_two_outputs, way, output):
         assert moved == set(asked[way])
 
 
-def test_a_random_choice_is_the_same_every_time(run, valuation):
-    move = ["move", {"from": 0, "to": 1, "count": 7, "way": "random"}]
-    _, once, _, again = run(valuation, [move, ["undo"], move])
-    assert once == again
-
-
 def test_a_provider_whose_points_all_move_is_gone(run, valuation):
     before, after = run(valuation, [["move", {"from": 0, "to": 2, "count": 15, "way": "best"}]])
     assert after["names"] == NAMES[1:]

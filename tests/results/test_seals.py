@@ -17,7 +17,7 @@ from fgsv.results.merkle import Tree
 from fgsv.results.seals import first_difference
 from fgsv.valuation import file
 from fgsv.valuation.differences import Difference
-from fgsv.verification import Proof, challenge, check_proof
+from fgsv.verification import challenge, check_proof
 from fgsv.verification.proofs import picks
 from fgsv.verification.replay import leaf
 
@@ -187,22 +187,6 @@ def test_the_root_is_that_of_the_records_in_draw_order(run):
     assert masks[1].sum() == game.n_players
 
 
-def test_a_proof_is_checked_without_the_data_and_with_it(run, tmp_path):
-    run.proof(n_records=20).save(tmp_path / "proof.json")
-    proof = Proof.load(tmp_path / "proof.json")
-    known = {"commitment": run.seal.commitment, "public": "1.0854", "random": "dice"}
-    for data in (None, rows()):
-        found = check_proof(proof, run.path, data, **known)
-        assert (found.code, found.differences, found.doubts) == (0, [], [])
-    assert "these 22 records evaluated again: same" in found.checked
-
-
-def test_without_the_values_nobody_can_tell_whether_the_shares_follow(run):
-    found = check_proof(run.proof(with_values=False), run.path, rows())
-    assert found.code == 2
-    assert found.differences == []
-
-
 @pytest.mark.parametrize(
     ("of_table", "of_run"),
     [
@@ -258,11 +242,6 @@ def test_a_forged_value_is_found_by_who_has_the_data(tmp_path):
     found = check_proof(proof, made.path, rows())
     assert found.code == 1
     assert all(each.where.startswith("record ") for each in found.differences)
-
-
-def test_data_that_was_not_sealed_cannot_tell(run):
-    with pytest.raises(ValueError, match="the seal does not fit: players was sealed as"):
-        check_proof(run.proof(), run.path, OTHER_RUNS["another row"][1]["frame"])
 
 
 def test_a_proof_of_another_result_is_no_proof(run, tmp_path):

@@ -204,7 +204,8 @@ def audit(
 
 def _check_same_game(access: GameAccess, valuation: Valuation) -> None:
     """Raise an error if a game is clearly not the one that was valued: all its players are worth something else."""
-    ends, stated = access.ends(), float(valuation.total)
+    ends = access.ends()
+    stated = float(valuation.total)
     total = float((ends[1] - ends[0])[0])
     if ends.shape[1] > 1:
         raise ValueError(f"the game has {ends.shape[1]} outputs, but the valuation has one: audit a game of that one")
@@ -239,7 +240,9 @@ def audit_through(
         The audit, as far as there was time.
 
     """
-    partition, evaluator, access = valuation.partition, access.evaluator, without_folds(access)
+    partition = valuation.partition
+    evaluator = access.evaluator
+    access = without_folds(access)
     spare = budget - least_budget(partition, parts=parts, classes=classes)
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
     part = everything if everything <= budget // 2 else budget // 4

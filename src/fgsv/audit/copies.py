@@ -151,7 +151,8 @@ def find_copies(
     features, targets = _read(X, y)
     if not as_number(tolerance) >= 0:
         raise ValueError(f"tolerance must be a number of standard deviations, 0 or more; got {tolerance!r:.200}")
-    partition, n = Partition.of(groups, len(features)), len(features)
+    partition = Partition.of(groups, len(features))
+    n = len(features)
     ranks = ranks_of(registered, n)
     if test is not None:
         tested, test_targets = _read(*test)

@@ -177,7 +177,8 @@ def measure_shells(
         market = _Market(access, partition, np.random.default_rng([seed, 1]))
         found = _measured(market, chosen, splits, budget=budget, confidence=confidence, total=total)
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
-    failures, sample = (access.evaluator.meter - before).failures, Sample.among(partition, chosen)
+    failures = (access.evaluator.meter - before).failures
+    sample = Sample.among(partition, chosen)
     return replace(found, failures=failures, sample=sample)
 
 
@@ -295,7 +296,8 @@ class _Market:
         self, group: int, labels: Ints, sets: _Sets, weights: Floats, n_pairs: int, without: Floats, added: Floats
     ) -> tuple[float, float, float]:
         """Return the gain of one split, its standard error and the degrees of freedom of that."""
-        n_groups, k = self.partition.n_groups, n_parts(labels)
+        n_groups = self.partition.n_groups
+        k = n_parts(labels)
         taken, coefficients = self._sets_of_parts(sets.masks.sum(axis=1), k, weights, n_pairs)
         codes = self.partition.codes.copy()
         codes[self.partition.members(group)] = n_groups + labels
@@ -380,7 +382,8 @@ class _Sets:
         `variances` are those of the single terms, each with `freedom`; combined as Welch and Satterthwaite do.
         """
         counted = self.counts * terms
-        known, sampled = slice(self.n_known), counted[self.n_known :]
+        known = slice(self.n_known)
+        sampled = counted[self.n_known :]
         parts = self.counts[known] ** 2 * variances[known]
         each = np.full(len(parts), float(max(freedom, 1)))
         if len(sampled):  # the spread between sampled sets includes the noise within each

@@ -47,7 +47,8 @@ class Splits:
 
     def candidates(self, members: Ints, rng: np.random.Generator) -> list[Ints]:
         """Return splits to search for the worst: evenly, by class, and cut anywhere, by value or by chance."""
-        n, numbers = len(members), self._numbers(members)
+        n = len(members)
+        numbers = self._numbers(members)
         if "found by search" not in self.ways or not numbers:
             return []
         found = [labels for _, labels in self._possible(("evenly", "by class", "one by one"), members, rng)]
@@ -120,7 +121,8 @@ class Splits:
 
     def _one_of_each(self, partition: Partition) -> list[int]:
         """Return a group of each size and number of classes, by which its splits cost the same."""
-        groups, kinds = divisible(partition), [partition.sizes]
+        groups = divisible(partition)
+        kinds = [partition.sizes]
         if self.classes is not None:
             held = np.unique(np.stack([partition.codes, np.unique(self.classes, return_inverse=True)[1]]), axis=1)
             kinds.append(np.bincount(held[0], minlength=partition.n_groups).astype(float))

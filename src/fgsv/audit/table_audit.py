@@ -72,7 +72,8 @@ class AuditPlan:
                 f"an audit needs one output: choose one metric, or leave out {option('output_by')}; or value several "
                 f"without {option('audit')}"
             )
-        copies, classes = table.copies(), table.classes()
+        copies = table.copies()
+        classes = table.classes()
         least = least_budget(table.partition, parts=parts, classes=classes)
         least += 2 * least_pairs(table) * n_remedies(copies)
         if budget is not None and whole_number(option("audit_budget"), budget) < least:
@@ -204,7 +205,8 @@ def warnings_of_test(table: Dataset) -> list[str]:
 
 def copies_section(table: Dataset, copies: Copies) -> Section:
     """Return which providers have more rows or documents in common than chance explains."""
-    what, words = table.noun, []
+    what = table.noun
+    words = []
     if copies.n_copies:
         words.append(
             f"Possible copies of another provider's: {counted_things(copies.n_copies, what)}, {copies.n_exact:,} "
@@ -274,10 +276,12 @@ def compared_shares(
         Remedy -> what it changes; empty if the model learns nothing without the copies.
 
     """
-    evaluator, units = access.evaluator, table.units
+    evaluator = access.evaluator
+    units = table.units
     players = np.arange(len(copies.kept)) if units is None else pd.factorize(units)[0]
     kept = pd.unique(players[copies.kept])
-    as_it_is, owners = without_folds(access), table.partition
+    as_it_is = without_folds(access)
+    owners = table.partition
 
     def less(other: GameAccess, groups: Partition) -> Valuation:
         half = None if evaluator.seconds_left is None else max(evaluator.seconds_left / 2, 1e-3)
@@ -318,7 +322,8 @@ def _ownership(partition: Partition) -> Floats:
 def _with_moved(difference: Valuation, valuation: Valuation) -> Compared:
     """Add what rows are worth that have other owners in the difference than in the valuation, in shares."""
     moved = (_ownership(valuation.partition) - _ownership(difference.partition)) / float(valuation.total)
-    shares, variance = difference.values, difference.stderr**2
+    shares = difference.values
+    variance = difference.stderr**2
     if moved.any() and valuation.player_values is not None:
         shares = shares + moved.T @ valuation.player_values
         if valuation.deviations is not None and not valuation.exact:
@@ -343,7 +348,8 @@ def remedy_section(
         A section, from the largest share to the smallest.
 
     """
-    title, what = "What copying earns", table.noun
+    title = "What copying earns"
+    what = table.noun
     if not compared:
         return Section(title, ("Without the copies the model scores no better than with no data.",))
     words = [

@@ -65,7 +65,8 @@ def save(context: typer.Context) -> None:
         lines += [f"# {title}", ""]
         for each in options:
             name, _, kind = in_words(each.get_help_record(context)[0]).removeprefix("--").partition(" ")
-            given, value = was_given(context, each.name), context.params[each.name]
+            given = was_given(context, each.name)
+            value = context.params[each.name]
             lines += textwrap.wrap(each.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
             lines += [f"{'' if given else '# '}{name} = {kind if value is None else _toml(value)}", ""]
     write_whole(Path(path), "\n".join(lines))

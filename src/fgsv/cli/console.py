@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
@@ -28,11 +28,8 @@ from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.valuation import Valuation
 from fgsv.valuation.display import Section
-from fgsv.words import duration, level, percent, printable, significant, some
+from fgsv.words import duration, level, percent, printable, some
 
-HEADERS = {"minutes": "time", "half_width": "± share", "test_rows": "± test rows"}
-OF_OUTPUT = "half_width_"
-"""Begins the columns of a plan with several metrics."""
 WIDE = 160
 EXIT_REFUSED = 3
 """Exit code of a command whose payout was refused; everything else was done."""
@@ -42,24 +39,20 @@ LONG = 30
 """Cells of more characters are text, which wraps."""
 
 
-def show(table: pd.DataFrame | Section, title: str | None = None) -> None:
+def show(section: Section) -> None:
     """Print a table; text is shown literally, without markup or control characters.
 
     Names and sentences are wrapped between words, numbers never: where they do not fit, the terminal breaks lines.
     """
-    if isinstance(table, Section):
-        title, header = table.title, list(map(printable, table.columns))
-        rows = [list(map(printable, row)) for row in table.rows]
-    else:
-        header = [printable(_header(str(name))) for name in table.columns]
-        rows = [[_cell(str(name), cell) for name, cell in row.items()] for row in table.to_dict("records")]
+    header = list(map(printable, section.columns))
+    rows = [list(map(printable, row)) for row in section.rows]
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE  # files and pipes have no width limit
-    if title is not None:
-        console.print(Text(printable(title), style="italic"))
+    console.print(Text(printable(section.title), style="italic"))
     if len(rows) > MOST_ROWS:
-        console.file.writelines(_aligned([header, *rows]))
+        # rich would take minutes for a hundred thousand rows
+        console.file.write(pd.DataFrame(rows, columns=header).to_string(index=False) + "\n")
         return
     console.print(_drawn(header, rows, console))
 
@@ -84,18 +77,6 @@ def _drawn(header: list[str], rows: list[list[str]], console: Console) -> RichTa
     for row in rows:
         drawn.add_row(*map(Text, row))
     return drawn
-
-
-def _aligned(rows: list[list[str]]) -> Iterator[str]:
-    """Yield lines of cells in columns; rich would take minutes for a hundred thousand of them."""
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        blanks = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = [
-            cell + blank if number == 0 else blank + cell
-            for number, (cell, blank) in enumerate(zip(row, blanks, strict=True))
-        ]
-        yield "  ".join(cells) + "\n"
 
 
 def show_sections(sections: Iterable[Section]) -> None:
@@ -193,23 +174,3 @@ def say_written(folder: Path | None, result: Result) -> None:
     say(f"written to {folder}: {some(path.name for path in result.files)}")
     if not result.errors and not any(path.suffix == ".html" for path in result.files):
         say(f"report.html was not written, because its packages are missing: {how_to_install('report')}")
-
-
-def _header(name: str) -> str:
-    """Return what a column of a plan or a ledger is called."""
-    if name.startswith(OF_OUTPUT):
-        return f"± share, {name.removeprefix(OF_OUTPUT)}"
-    return HEADERS.get(name, name.replace("_", " "))
-
-
-def _cell(name: str, cell: Any) -> str:
-    """Return the text of a cell of a plan or a ledger."""
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-        return ""
-    if name == "minutes":
-        return duration(60 * cell)
-    if isinstance(cell, float) and name.startswith("half_width"):
-        return f"{cell:.2%}"
-    if isinstance(cell, (int, float)) and name in ("players", "evaluations"):
-        return f"{cell:,.0f}"
-    return significant(cell, 4) if isinstance(cell, float) else printable(cell)

@@ -13,7 +13,7 @@ from fgsv.cli.help_texts import App
 from fgsv.cli.options import ForceFile, Function, Json, command
 from fgsv.cli.printing import echo, print_json, results_only
 from fgsv.cli.values import OPEN_TABLE, OPEN_TEXT, Files, open_data
-from fgsv.words import counted, some
+from fgsv.words import counted, significant, some
 
 VERIFY_RECORDS = Function(
     "verification/record_checks.py:verify_records", only="game sample seed tolerance", optional="game"
@@ -37,6 +37,7 @@ def show(ledger: LedgerFile, as_json: Json = False) -> None:
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.results.as_json import records
+    from fgsv.valuation.display import Section
 
     with Ledger(ledger, read_only=True) as opened:
         games, runs, recorded = summary(opened), opened.runs(), opened.games()
@@ -51,7 +52,11 @@ def show(ledger: LedgerFile, as_json: Json = False) -> None:
         print_json({"games": framed, "runs": listed})
         return
     if len(games):
-        console.show(games)
+        rows = tuple(
+            (game, *(f"{count:,}" for count in counts), significant(seconds, 4))
+            for game, *counts, seconds in games.itertuples(index=False)
+        )
+        console.show(Section("Games", (), tuple(map(str, games.columns)), rows))
         for fingerprint, frame in frames.items():
             words = ", ".join(f"{name} {part}" for name, part in _parts(frame).items())
             echo(f"frame of {fingerprint}: {words or 'not stated, so it can only be reused for these players'}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,20 +107,14 @@ def check(
     """
     from fgsv.verification import Proof, check_proof
 
-    with results_only(), _cannot_tell():
-        found = check_proof(Proof.load(proof), valuation, file or None, **CHECK_PROOF.of(given))
+    try:
+        with results_only():
+            found = check_proof(Proof.load(proof), valuation, file or None, **CHECK_PROOF.of(given))
+    except RuntimeError as error:  # a failure of the model or of memory is not a difference
+        raise ValueError(f"cannot tell: {error}") from error
     if as_json:
         print_json(found.to_dict())
     else:
         for line in found.lines():
             echo(line)
     raise typer.Exit(found.code)
-
-
-@contextmanager
-def _cannot_tell() -> Iterator[None]:
-    """Give a failure of the model or of memory the exit code 2: it is not a difference."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise ValueError(f"cannot tell: {error}") from error

@@ -11,7 +11,6 @@ import typer
 from fgsv.cli import config
 from fgsv.cli.options import ForceFile, Function, Json, command
 from fgsv.cli.printing import print_json, results_only, say
-from fgsv.words import level
 
 if TYPE_CHECKING:
     from fgsv.data.dataset import Dataset
@@ -126,24 +125,25 @@ def plan(context: typer.Context, file: Files, as_json: Json = False, **given: An
     from fgsv.planning import Limits, plan_table
     from fgsv.results.as_json import records
 
-    data, limits = open_data(context, file, given), Limits(**LIMITS.of(given))
+    data = open_data(context, file, given)
+    limits = Limits(**LIMITS.of(given))
     with results_only():
         found = plan_table(data, limits=limits, **PLAN_TABLE.of(given))
     evaluations = found.expected(limits)
     if as_json:
-        document: dict[str, Any] = {
+        document = {
             "plan": records(found.to_frame()),
             "test_rows": found.test_rows,
             "evaluations": evaluations,
             "foreseen": list(found.foreseen),
             "notes": data.notes,
+            "warnings": list(data.warnings),
         }
-        document |= {"start": found.start} if found.start else {}
-        print_json(document | {"warnings": list(data.warnings)})
+        print_json(document | ({"start": found.start} if found.start else {}))
         return
     say(*data.notes, *([found.start] if found.start else []))
     say(*(f"warning: {warning}" for warning in data.warnings))
-    console.show(found.to_frame(), f"the cost of precision, at {level(found.confidence)} confidence")
+    console.show(*found.sections())
     if evaluations is not None:
         say(console.describe(found, limits))
     say(*found.foreseen)

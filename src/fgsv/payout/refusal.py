@@ -111,17 +111,15 @@ def objections(
         order = wide[np.argsort(-half_widths[wide], kind="stable")]
         widest = float(half_widths[order[0]])
         names = tuple(str(valuation.names[k]) for k in order)
-        lasting = valuation.lasting_half_width(confidence).reshape(len(valuation), -1).max(axis=1)[order[0]]
-        room = WIDEST**2 - lasting**2
+        lasting = valuation.lasting_half_width(confidence).reshape(len(valuation), -1).max(axis=1)
+        factor = narrowing(half_widths[order[:1]] / float(whole), lasting[order[:1]])
         found.append(
             Objection(
                 Doubt.TOO_WIDE,
                 f"the payment to {names[0]} is known only to within {widest:,.2f} {currency}, more than a tenth of "
                 f"{whole:,}{_others(names[1:])}",
                 names,
-                None
-                if room <= 0
-                else evaluations_to_narrow(valuation, _factor(widest / float(whole), lasting, room)),
+                None if factor is None else evaluations_to_narrow(valuation, factor),
             )
         )
     beyond = [k for k, payment in enumerate(payments) if payment > whole]
@@ -149,6 +147,17 @@ def objections(
     if (unfinished := why_unfinished(valuation)) is not None:
         found.append(Objection(Doubt.UNFINISHED, unfinished))
     return tuple(found)
+
+
+def narrowing(half_widths: Floats, lasting: Floats) -> float | None:
+    """Return by what factor evaluations have to narrow their part of half-widths; None if none would be enough.
+
+    Squares of parts add up: what is left of each half-width is at most `WIDEST`, with what lasts of it.
+    """
+    room = WIDEST**2 - lasting**2
+    if (room <= 0).any():
+        return None
+    return float(np.sqrt((np.maximum(half_widths**2 - lasting**2, 0.0) / room).max()))
 
 
 def missed_precision(valuation: Valuation) -> tuple[float, float] | None:
@@ -203,11 +212,6 @@ def noise_in_words(valuation: Valuation, confidence: float, output: int) -> str:
 def for_output(valuation: Valuation, output: int) -> str:
     """Name one of several outputs; empty if there is only one."""
     return "" if valuation.outputs is None else f" for {valuation.outputs[output]}"
-
-
-def _factor(widest: float, lasting: float, room: float) -> float:
-    """Return by what factor evaluations have to narrow their part of a half-width, if `lasting` of it stays."""
-    return float(np.sqrt(max(widest**2 - lasting**2, 0.0) / room))
 
 
 def _others(names: Sequence[str]) -> str:

@@ -250,7 +250,9 @@ def pay(terms: Terms, valuation: Valuation, confidence: float) -> Payout:
 
     """
     check_valuation(valuation)
-    amounts, currency, unit = terms.check(valuation.partition.n_groups, valuation.outputs), terms.currency, terms.unit
+    amounts = terms.check(valuation.partition.n_groups, valuation.outputs)
+    currency = terms.currency
+    unit = terms.unit
     whole = sum(amounts, Decimal(0))
     paid_for, parts = paid_outputs(valuation, amounts)
     scale, notes = _scale(paid_for)
@@ -396,13 +398,16 @@ def deviations_of_shares(valuation: Valuation) -> tuple[Floats, float]:
     Values that do not sum to U(N) - U(0) are scaled to it, so that a payment has the error of the sum too: what v / V
     deviates by is (dv - v / V dV) / V. A method that values one group at a time has independent errors.
     """
-    values, freedom = _columns(valuation), valuation.degrees_of_freedom
-    deviations, noise = valuation.group_deviations, valuation.seed_deviations
+    values = _columns(valuation)
+    freedom = valuation.degrees_of_freedom
+    deviations = valuation.group_deviations
+    noise = valuation.seed_deviations
     if deviations is None:
         alone = valuation.stderr.reshape(values.shape)
         deviations = np.eye(len(values))[:, :, None] * alone if alone.any() else alone[None]
     if noise is not None and valuation.seed_noise is not None:
-        deviations, freedom = np.concatenate([deviations, noise]), min(freedom, *valuation.seed_noise.freedom)
+        deviations = np.concatenate([deviations, noise])
+        freedom = min(freedom, *valuation.seed_noise.freedom)
     if (tested := valuation.test_deviations) is not None and valuation.test_rows is not None:
         sampled, lasting = deviations, tested
         deviations = np.concatenate([sampled, lasting])

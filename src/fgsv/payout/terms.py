@@ -71,7 +71,9 @@ class Terms:
     def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> tuple[Decimal, ...]:
         """Return the amount for each output, or raise an error if the terms cannot be met, whatever the values."""
         amounts = amounts_for(outputs, self.amount)
-        whole, floor, cap = sum(amounts, Decimal(0)), self.floor, self.cap
+        whole = sum(amounts, Decimal(0))
+        floor = self.floor
+        cap = self.cap
         if whole <= 0:
             raise ValueError(f"the amount must be positive, got {whole} {self.currency}")
         if floor is not None and floor < 0:
@@ -223,7 +225,8 @@ class Scenarios:
         found = cls(terms, np.array([float(amount) for amount in amounts]), totals, None)
         if terms.floor is None and terms.cap is None:
             return found
-        parts, whole = found.parts(values), float(sum(amounts, Decimal(0)))
+        parts = found.parts(values)
+        whole = float(sum(amounts, Decimal(0)))
         low, high = np.zeros(len(parts)), np.full(len(parts), 1e6)
         for _ in range(80):  # bisection in the common factor
             middle = (low + high) / 2

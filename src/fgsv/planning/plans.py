@@ -17,9 +17,9 @@ from fgsv.running.first_cost import LONG
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET
 from fgsv.running.stopping import RULE_OF_THREE
 from fgsv.valuation import Valuation, positive_total, t_quantile
-from fgsv.valuation.notebook import html_of
+from fgsv.valuation.display import Section, as_html, as_text
 from fgsv.valuation.settings import check_precision
-from fgsv.words import duration, level, percent, roughly
+from fgsv.words import duration, in_percent, level, percent, roughly
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
@@ -225,25 +225,22 @@ class Plan:
             }
         )
 
-    def __repr__(self) -> str:
-        return f"{self._shown.to_string(index=False, float_format=lambda x: f'{x:.3g}')}\n{self._footnote}"
+    def sections(self) -> list[Section]:
+        """Return budgets, each with the half-widths and the time to expect, and what these are from."""
+        words = (
+            f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s",
+            "half-widths of the widest share, by the Monte Carlo error",
+            *filter(None, [self.about_test_rows]),
+        )
+        columns = ("evaluations", "± share", *(f"± share, {name}" for name in self.by_output), "time")
+        rows = tuple(
+            (f"{budget:,}", *map(in_percent, widths), duration(60 * minutes))
+            for budget, *widths, minutes in self.to_frame().itertuples(index=False)
+        )
+        return [Section(f"The cost of precision, at {level(self.confidence)} confidence", words, columns, rows)]
 
-    def _repr_html_(self) -> str:
-        """Return a table for a notebook."""
-        return html_of(self._shown, [self._footnote])
-
-    @property
-    def _shown(self) -> pd.DataFrame:
-        """The table as it is shown, with durations in words."""
-        table = self.to_frame()
-        times = [duration(60 * each) for each in table.pop("minutes")]
-        return table.assign(time=times)
-
-    @property
-    def _footnote(self) -> str:
-        pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
-        widths = f"half-widths of the widest share at {level(self.confidence)} confidence, by the Monte Carlo error"
-        return "; ".join([pilot, widths, *([self.about_test_rows] if self.about_test_rows else [])])
+    __repr__ = as_text
+    _repr_html_ = as_html
 
     @property
     def about_test_rows(self) -> str:

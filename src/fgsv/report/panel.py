@@ -60,7 +60,8 @@ def panel_of(
         words = "" if valuation.exact else "The intervals here are rounded and can differ slightly from those above."
     else:
         deviations = np.stack([partition.sums(each.astype(float)) for each in deviations])
-        sizes, players = partition.sizes, valuation.values.reshape(partition.n_groups, -1)
+        sizes = partition.sizes
+        players = valuation.values.reshape(partition.n_groups, -1)
         owner = np.arange(partition.n_groups)
         words = f"{reason}, so providers can be merged and renamed here, but not split."
     scales, levels = quantized(deviations)
@@ -85,7 +86,9 @@ def _deviations(valuation: Valuation, players: Floats) -> NDArray[np.floating]:
     deviations = valuation.deviations
     if deviations is None:  # the values are exact
         deviations = np.zeros((1, *players.shape), dtype=np.float32)
-    each, shares, parts = Partition.of(None, len(players)), players / valuation.total, [deviations]
+    each = Partition.of(None, len(players))
+    shares = players / valuation.total
+    parts = [deviations]
     if valuation.seed_noise is not None:
         parts.append(valuation.seed_noise.deviations(each, shares))
     if valuation.knows_test_rows and valuation.test_rows is not None:

@@ -123,7 +123,8 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
         check_result(each)
     same_test_rows = _has_same_test_rows(first, second)
     frame = compare(first.valuation, second.valuation, confidence, same_test_rows=same_test_rows)
-    names, warnings = renamed(first.valuation, second.valuation), _different_games(first, second)
+    names = renamed(first.valuation, second.valuation)
+    warnings = _different_games(first, second)
     holders = regrouped(first.valuation, second.valuation)
     settlement, settled_as = None, ""
     if first.payout is not None:
@@ -188,7 +189,8 @@ def _facts(
 ) -> list[str]:
     by_status = {status: frame.loc[frame["status"] == status, "group"].tolist() for status in ("joined", "left")}
     moved = frame.loc[frame["clear"].eq(True), "group"].tolist()
-    n_both, n_providers = int((frame["status"] == "both").sum()) + len(names), len(frame) - len(names)
+    n_both = int((frame["status"] == "both").sum()) + len(names)
+    n_providers = len(frame) - len(names)
     facts = [f"{n_both} of {n_providers} providers are in both"]
     if names:
         facts.append(f"renamed, with the same players: {some(f'{old} is now {new}' for old, new in names.items())}")

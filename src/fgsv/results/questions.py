@@ -49,15 +49,11 @@ class SharesByQuestion:
 
         """
         others = [raw.combined(row) for row in np.eye(len(raw.outputs or ()))[-len(also) :]]
-        return cls._joined([first, *others], (metric, *also))
+        return cls.joined([first, *others], (metric, *also))
 
     @classmethod
-    def of_one(cls, valuation: Valuation, question: str) -> SharesByQuestion:
-        """Return the shares of a valuation by its only question."""
-        return cls._joined([valuation], (question,))
-
-    @classmethod
-    def _joined(cls, each: Sequence[Valuation], questions: tuple[str, ...]) -> SharesByQuestion:
+    def joined(cls, each: Sequence[Valuation], questions: tuple[str, ...]) -> SharesByQuestion:
+        """Return the shares of valuations of the same trainings, each by one question."""
         n_groups = each[0].partition.n_groups
         totals = np.array([float(one.total) for one in each])
         shares = np.stack([one.shares() if one.total > 0 else np.full(n_groups, np.nan) for one in each])
@@ -75,7 +71,8 @@ class SharesByQuestion:
 
 def _deviations(valuation: Valuation) -> Floats | None:
     """Return (R, K) deviations of the shares; zero if there are no shares, None if they are unknown."""
-    n_groups, sampled = valuation.partition.n_groups, valuation.group_deviations
+    n_groups = valuation.partition.n_groups
+    sampled = valuation.group_deviations
     if sampled is None and not valuation.exact:
         return None
     parts = [np.zeros((1, n_groups, 1)) if sampled is None else sampled]

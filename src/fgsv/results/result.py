@@ -169,16 +169,18 @@ class Result:
         document = file.to_document(self.valuation)
         source = {} if self.source is None else self.source.to_dict()
         settings = {"confidence": self.confidence} | document["settings"] | source
-        settings["shown_confidence"] = self.confidence
-        info = dict(document["info"])
-        if self.history:
-            info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
-        info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
-        info |= {name: part for name, part in self.parts.items() if part is not None}
-        info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
-        info |= {"facts": dict(self.facts)} if self.facts else {}
-        info["verdict"] = encode(self.verdict)
-        return document | {"settings": settings, "info": info}
+        info = {
+            "history": [[point.n_evaluations, point.half_width] for point in self.history] or None,
+            "warnings": list(self.own_warnings),  # if there are none, a ledger knows that there were none
+            **self.parts,
+            "made": self.made,
+            "command": self.command,
+            "facts": dict(self.facts) or None,
+            "verdict": encode(self.verdict),
+        }
+        stated = {name: part for name, part in info.items() if part is not None}
+        settings |= {"shown_confidence": self.confidence}
+        return document | {"settings": settings, "info": document["info"] | stated}
 
     @property
     def parts(self) -> dict[str, dict[str, Any] | None]:

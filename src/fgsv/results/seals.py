@@ -235,8 +235,10 @@ def described_run(
     if game.fingerprint is None:
         raise ValueError("this model's content cannot be hashed: give it as package.module:object")
     evaluator = Evaluator(game, on_error=on_error)
-    asked, early = as_method(DEFAULT, {}), precision is not None
-    task = task_of(evaluator, table.partition, asked, semivalue="shapley", budget=budget, may_stop_early=early)
+    asked = as_method(DEFAULT, {})
+    task = task_of(
+        evaluator, table.partition, asked, semivalue="shapley", budget=budget, may_stop_early=precision is not None
+    )
     settings = settings_of(evaluator, task, for_task(asked, task), precision=precision, confidence=confidence)
     return {
         **of_source(table.source),
@@ -249,12 +251,12 @@ def described_run(
 
 def of_source(source: Source) -> dict[str, Any]:
     """Return what a seal holds about columns, model and score."""
-    return {name: _plain(getattr(source, name)) for name in _OF_SOURCE}
+    return {name: _read_back(getattr(source, name)) for name in _OF_SOURCE}
 
 
 def of_settings(settings: RunSettings) -> dict[str, Any]:
     """Return what a seal holds about the settings of a run."""
-    return {name: _plain(part) for name, part in encode(settings).items() if name not in _NOT_SEALED}
+    return {name: _read_back(part) for name, part in encode(settings).items() if name not in _NOT_SEALED}
 
 
 def of_partition(partition: Partition) -> dict[str, Any]:
@@ -267,12 +269,13 @@ def of_partition(partition: Partition) -> dict[str, Any]:
 
 def _of_game(game: Game) -> dict[str, Any]:
     """Return what a seal holds about the players and what they are worth, as hashes."""
-    digests, frame = game.player_digests(), game.frame if isinstance(game.frame, Mapping) else {}
+    digests = game.player_digests()
+    frame = game.frame if isinstance(game.frame, Mapping) else {}
     return {
         "players": None if digests is None else hashlib.sha256(digests).hexdigest(),
         "frame": {name: hashlib.sha256(part.encode()).hexdigest() for name, part in sorted(frame.items())},
         "game": game.fingerprint,
-        "outputs": _plain(game.outputs),
+        "outputs": _read_back(game.outputs),
     }
 
 
@@ -348,6 +351,6 @@ def _short(part: Any) -> str:
     return text if len(text) <= 80 else text[:80] + "..."
 
 
-def _plain(part: Any) -> Any:
+def _read_back(part: Any) -> Any:
     """Return a part as it reads back from JSON."""
     return json.loads(json.dumps(part, default=str))

@@ -182,7 +182,7 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> SharesByQu
             odd = min(places.keys() ^ set(names))
             raise ValueError(f"the results have different providers: {odd!r} is in only one of them")
         metric = "the score" if each.source is None else each.source.metric
-        found = each.by_question or SharesByQuestion.of_one(valuation, metric)
+        found = each.by_question or SharesByQuestion.joined([valuation], (metric,))
         order = [places[name] for name in names]
         label = "" if number == 0 else f" ({labels[number - 1] if labels else number + 1})"
         questions = tuple(f"{question}{label}" for question in found.questions)
@@ -190,7 +190,8 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> SharesByQu
             SharesByQuestion(questions, found.totals, found.shares[:, order], found.covariances[order], found.freedom)
         )
     questions = tuple(question for part in parts for question in part.questions)
-    covariances, start = np.zeros((len(names), len(questions), len(questions))), 0
+    covariances = np.zeros((len(names), len(questions), len(questions)))
+    start = 0
     for part in parts:
         end = start + len(part.questions)
         covariances[:, start:end, start:end] = part.covariances
@@ -216,7 +217,8 @@ def _table(
     """Return the shares of every question, and how they differ from those of the first."""
     variances = errors**2 + errors[0] ** 2 - 2 * covariances[:, :, 0].T
     variances[0] = 0.0
-    reach, gap = quantile * np.sqrt(np.maximum(variances, 0.0)), shares - shares[0]
+    reach = quantile * np.sqrt(np.maximum(variances, 0.0))
+    gap = shares - shares[0]
     columns = {
         "share": shares,
         "share_low": shares - quantile * errors,
@@ -263,7 +265,8 @@ def _resampled(valuation: Valuation, ranks: Ints, confidence: float, seed: int) 
 
     What a fold adds is read from the values without it; over resamples, sums have the variance of the jackknife.
     """
-    tested, total = valuation.test_rows, float(valuation.total)
+    tested = valuation.test_rows
+    total = float(valuation.total)
     assert tested is not None
     groups = tested.deviations(None if valuation.player_values is None else valuation.partition)[:, :, 0]
     by_fold = np.append(valuation.values, total)[:, None] - tested.n_folds * np.append(groups, tested.total, axis=1).T

@@ -16,6 +16,7 @@ from fgsv.payout.refusal import (
     WIDEST,
     for_output,
     missed_precision,
+    narrowing,
     noise_in_words,
     why_unfinished,
     within_noise,
@@ -112,17 +113,18 @@ def verdict(valuation: Valuation, *, confidence: float = 0.95, paid: Payout | No
     half_width = float(half_widths[widest])
     causes = _causes(shared, confidence, widest, half_width)
     lasting = shared.lasting_half_width(confidence).reshape(len(shared), -1).max(axis=1)
-    missed, unfinished = missed_precision(valuation), why_unfinished(valuation)
+    missed = missed_precision(valuation)
+    unfinished = why_unfinished(valuation)
     words = _known(half_width, causes, valuation, confidence, paid)
     decision = Decision.SETTLED if paid is None or valuation.knows_test_rows else Decision.CALCULATED
     evaluations = None
-    if lasting.max() >= WIDEST:
+    factor = narrowing(half_widths, lasting)
+    if factor is None:
         decision = Decision.UNRESOLVABLE
         words += f". More evaluations cannot help: {FLAT_FEE}"
     elif half_width > WIDEST or missed or unfinished:
         decision = Decision.UNDECIDED
-        reducible = np.maximum(half_widths**2 - lasting**2, 0.0) / (WIDEST**2 - lasting**2)
-        factor = max(float(np.sqrt(reducible.max())), missed[1] / missed[0] if missed else 0.0)
+        factor = max(factor, missed[1] / missed[0] if missed else 0.0)
         evaluations = evaluations_to_narrow(valuation, factor)
         if factor > 1:
             words += f". About {evaluations:,} evaluations would settle it"
