@@ -1,11 +1,13 @@
 """The scorer on this machine: the same log-likelihoods in batches, along a tree, and token by token."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from utilities.tiny_language import gpt2, llama, tokenizer
 
-from fgsv.answers import HF, Answer, NothingToShare, Passage, game_of, value
+from fgsv.answers import HF, Answer, NothingToShare, Passage, game_of, royalties, value
 
 pytestmark = pytest.mark.torch
 
@@ -117,8 +119,11 @@ def test_windows_are_the_tokens_of_the_passage_as_it_was_shown():
 
 
 def test_too_long_a_prompt_is_named_before_anything_is_evaluated():
-    with pytest.raises(ValueError, match=r"have .* tokens, but the model takes at most 64"):
-        game_of(ANSWER, HF(llama(), tokenizer(), device="cpu"))
+    scorer = HF(llama(), tokenizer(), device="cpu")
+    with pytest.raises(ValueError, match=r"^the prompt .* have .* tokens, but the model takes at most 64"):
+        game_of(ANSWER, scorer)
+    with pytest.raises(ValueError, match=r"^answer 'x': the prompt"):
+        royalties([replace(ANSWER, id="x")] * 2, scorer, seed_from="1")
 
 
 def test_the_frame_says_what_numbers_depend_on():

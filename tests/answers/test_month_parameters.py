@@ -57,7 +57,16 @@ def test_parameters_of_no_run_are_those_of_the_prior():
     assert fitted_together([(constant, constant.sum(axis=1) / 4)]) == AT_PRIOR
 
 
-@pytest.mark.parametrize("given", [(1.0, 2.0), [np.nan] * COMMON, 3.0])
-def test_wrong_parameters_are_an_error(given):
-    with pytest.raises(ValueError, match=f"parameters must be {COMMON} finite numbers"):
-        GP(parameters=given)
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"parameters": (1.0, 2.0)}, f"parameters must be {COMMON} finite numbers"),
+        ({"parameters": [np.nan] * COMMON}, f"parameters must be {COMMON} finite numbers"),
+        ({"parameters": 3.0}, f"parameters must be {COMMON} finite numbers"),
+        ({"parameters": AT_PRIOR, "learn": "players"}, "need learn='kernel', or none; got 'players'"),
+        ({"singles_first": True, "learn": "sizes"}, "need learn='kernel', or none; got 'sizes'"),
+    ],
+)
+def test_parameters_that_are_wrong_or_would_be_ignored_are_an_error(given, error):
+    with pytest.raises(ValueError, match=error):
+        GP(**given)

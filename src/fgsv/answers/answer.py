@@ -96,16 +96,8 @@ class Answer:
         if read_money(fee, SMALLEST_FEE, "fee") < 0:
             raise ValueError(f"fee must not be negative, got {fee}")
         check_type(columns or {}, Mapping, "a mapping from names to texts as columns of an answer")
-        read = {
-            "query": query,
-            "text": text,
-            "passages": listed,
-            "fee": Decimal(str(fee)),
-            "id": id,
-            "columns": dict(columns or {}),
-        }
-        for name, each in read.items():
-            object.__setattr__(self, name, each)
+        vars(self).update(query=query, text=text, passages=listed, fee=Decimal(str(fee)), id=id)
+        vars(self).update(columns=dict(columns or {}))
 
     @property
     def publishers(self) -> tuple[str, ...]:

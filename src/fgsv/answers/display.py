@@ -54,5 +54,7 @@ def shaded(pieces: Pieces, valuation: Valuation) -> Page:
     for number, places in groupby(pieces.places, lambda place: place.passage):
         texts = " ".join(map(span, places))
         parts.append(f"<p><small>{escape(answer.passages[number].publisher)}</small><br>{texts}</p>")
-    legend = "The darker, the more likely a sentence made this answer; in red, the less likely."
-    return Page(f'<div style="max-width: 50em">{"".join(parts)}<p><small>{legend}</small></p></div>')
+    return Page(
+        f'<div style="max-width: 50em">{"".join(parts)}<p><small>'
+        "The darker, the more likely a sentence made this answer; in red, the less likely.</small></p></div>"
+    )

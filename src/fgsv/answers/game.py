@@ -92,8 +92,13 @@ def game_of(
         return Game(function, len(players), batch_size=BATCH, frame=frame, players=players)
     if not callable(scorer):
         raise TypeError(f"scorer must be a scorer of fgsv.answers, or a function, got {type(scorer).__name__}")
-    stated = None if fingerprint is None else frame | {"judge": fingerprint}
-    return Game(Judged(pieces, scorer), len(players), independent_rows=True, frame=stated, players=players)
+    return Game(
+        Judged(pieces, scorer),
+        len(players),
+        independent_rows=True,
+        frame=None if fingerprint is None else frame | {"judge": fingerprint},
+        players=players,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,18 +122,18 @@ class Likelihood:
         around = [text.replace("{query}", given.query) for text in (prompt.before, prompt.after)]
         texts = [*around, given.text, *(place.text + "\n" for place in cut)]
         names = ["the query", "the query", "the answer", *(f"passage {place.passage + 1}" for place in cut)]
-        start = scorer.reader.start
         before, after, answer, *read = (ids.tolist() for ids in scorer.reader.tokens(texts, names))
         ids = read or [place.ids for place in pieces.first]  # all are texts, or all are windows
         if not answer:
             raise ValueError("the answer has no tokens")
-        length = len(start) + len(before) + sum(map(len, ids)) + len(after) + len(answer)
+        before = [*scorer.reader.start, *before]
+        length = len(before) + sum(map(len, ids)) + len(after) + len(answer)
         if length > scorer.most_tokens:
             raise ValueError(
                 f"the prompt of all pieces and the answer have {length:,} tokens, but the model takes at most "
                 f"{scorer.most_tokens:,}"
             )
-        return cls(pieces, scorer, target, [*start, *before], after, ids, answer)
+        return cls(pieces, scorer, target, before, after, ids, answer)
 
     def is_rounding(self, ends: Floats) -> bool:
         """Return whether the engine's rounding may make the difference between two worths."""
@@ -152,10 +157,6 @@ class Judged:
 
     pieces: Pieces
     judge: Judge
-
-    def is_rounding(self, ends: Floats) -> bool:
-        """Return False: what a judge says is taken as it is."""
-        return False
 
     def __call__(self, masks: Masks) -> Floats:
         """Return the worth of coalitions."""

@@ -132,9 +132,12 @@ def royalties(
     terms = replace(terms, amount=in_whole_units(fees, terms.unit, ROUND_HALF_EVEN))
     terms.check(len(work.publishers))
     folder = None if out is None else as_path(out, "out")
-    recorded = nullcontext() if ledger is None else Ledger(ledger)
-    with folder_of_run(folder, force=force), one_thread(), recorded as opened_ledger:
-        total, valued = work.done(whole_number("sample", sample, 4), budget, opened_ledger, n_jobs)
+    with (
+        folder_of_run(folder, force=force),
+        one_thread(),
+        nullcontext() if ledger is None else Ledger(ledger) as recorded,
+    ):
+        total, valued = work.done(whole_number("sample", sample, 4), budget, recorded, n_jobs)
         amount = in_whole_units(float(total.values.sum()), terms.unit, ROUND_HALF_EVEN)
         if amount <= 0:
             raise ValueError(f"none of the {total.n_draws:,} answers drawn has anything to share")
@@ -247,8 +250,8 @@ class Work:
             with suppress(NothingToShare):
                 valuation = value(pieces, self.scorer, round(times * _least(pieces)), **options, **self.how)
         except (GameError, ValueError) as error:  # a prompt that is too long, among others
-            kind = GameError if isinstance(error, GameError) else ValueError
-            raise kind(f"answer {answer.id!r:.100}: {error}") from error
+            named = f"answer {answer.id!r:.100}: {error}"
+            raise (GameError(named) if isinstance(error, GameError) else ValueError(named)) from error
         return Valued(answer, pieces, stands_for, (records.masks(pieces.n_players), records.values[:, 0]), valuation)
 
     def _arrays(self, draws: Draws, found: Sequence[Valued]) -> tuple[Floats, list[tuple[list[int], Floats]]]:
@@ -281,9 +284,13 @@ class Work:
             method="answers",
             errors="the choice of answers, and of their evaluations",
         )
-        end = End(Reason.BUDGET, f"{total.n_draws:,} of {counted(total.n_answers, 'answer')} were drawn")
-        spent = sum(len(each.run[1]) for each in valued)
-        return Valuation(estimate.kept(partition), partition, np.array([0.0, total.values.sum()]), spent, end)
+        return Valuation(
+            estimate.kept(partition),
+            partition,
+            np.array([0.0, total.values.sum()]),
+            sum(len(each.run[1]) for each in valued),
+            End(Reason.BUDGET, f"{total.n_draws:,} of {counted(total.n_answers, 'answer')} were drawn"),
+        )
 
 
 def worthwhile(shares: Floats, errors: Sequence[tuple[Sequence[int], Floats]]) -> float:

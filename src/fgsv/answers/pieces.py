@@ -116,8 +116,8 @@ def _windows(answer: Answer, length: int, scorer: Scorer | None) -> list[Place]:
     if scorer is None:
         raise ValueError("windows of tokens need the scorer that reads them: give scorer=...")
     places = []
-    names = [f"passage {k}" for k in range(1, len(answer.passages) + 1)]
-    for k, ids in enumerate(scorer.reader.tokens([passage.text + "\n" for passage in answer.passages], names)):
+    named = {f"passage {k}": passage.text + "\n" for k, passage in enumerate(answer.passages, 1)}
+    for k, ids in enumerate(scorer.reader.tokens([*named.values()], [*named])):
         for begin in range(0, len(ids), length):
             window = tuple(ids[begin : begin + length].tolist())
             places.append(Place(k, 0, str(scorer.reader.tokenizer.decode(window)), window))
@@ -136,8 +136,7 @@ def _owned(answer: Answer, places: Sequence[Place], texts: tuple[str, ...], dupl
         for passage in passages:
             owners[player, names.index(passage.publisher)] = 1
     owners /= owners.sum(axis=1, keepdims=True)
-    whole = owners.max(axis=1) == 1
-    return Partition(names, owners.argmax(axis=1) if whole.all() else owners, texts)
+    return Partition(names, owners.argmax(axis=1) if (owners.max(axis=1) == 1).all() else owners, texts)
 
 
 def _moment(given: str) -> datetime:

@@ -77,9 +77,9 @@ def read_answers(path: str | Path, *, fee: Money = 1, drop: bool = False) -> Rea
 def finished(path: str | Path, found: list[Answer], bad: list[str], drop: bool) -> Reading:
     """Return what was read, or raise an error that names the bad parts."""
     if bad and not drop:
-        more = f"; and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise AnswerError(
-            f"{len(bad)} of {len(bad) + len(found)} answers in {path} cannot be read: {'; '.join(bad[:10])}{more}. "
+            f"{len(bad)} of {len(bad) + len(found)} answers in {path} cannot be read: {'; '.join(bad[:10])}"
+            f"{f'; and {len(bad) - 10} more' if len(bad) > 10 else ''}. "
             f"{option('drop', True)} goes on without them"
         )
     if not found:

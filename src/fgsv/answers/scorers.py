@@ -64,8 +64,7 @@ def of_logit(found: Floats) -> Floats:
     return -np.logaddexp(0.0, -found)
 
 
-Change = Callable[[Floats], Floats]
-TARGETS: dict[str, tuple[Change, Change]] = {
+TARGETS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]] = {
     "log-likelihood": (np.asarray, np.asarray),
     "probability": (np.exp, lambda found: np.log(np.maximum(found, 1e-300))),
     "logit": (logit, of_logit),

@@ -47,8 +47,11 @@ class Server(ABC):
         self.model = model
         longest, flags = served[model]
         self.most_tokens = int(longest or 2**31)
-        stated = {"tokenizer": tokenizer_digest(self.reader.tokenizer), "weights": weights}
-        self.frame = stated | {name: str(flag) for name, flag in flags.items()}
+        self.frame = {
+            "tokenizer": tokenizer_digest(self.reader.tokenizer),
+            "weights": weights,
+            **{name: str(flag) for name, flag in flags.items()},
+        }
 
     @abstractmethod
     def _served(self) -> dict[str, tuple[int | None, dict[str, Any]]]:

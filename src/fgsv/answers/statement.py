@@ -29,6 +29,19 @@ NEGATIVE = (
     "A negative royalty means that, averaged over all selections of the passages, those of the publisher made the "
     "answers less likely."
 )
+CERTAIN = (
+    "Shares of an answer have no bias, and neither has their sum: the kernel's parameters, and what tokens let one "
+    "expect, are learned from other answers.",
+    "The same answers, seed and ledger give the same numbers, without any evaluation. Each publisher has a file of "
+    "its own with the answers that were drawn, and what each of them paid to whom.",
+)
+NOTHING: dict[str, Any] = {
+    "share": 0.0,
+    "share_low": 0.0,
+    "share_high": 0.0,
+    "method": "nothing to share",
+    "evaluations": 2,
+}
 RULES = {"share": "share its value equally", "first": "leave its value to the one who registered it first"}
 
 
@@ -55,11 +68,11 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         for name, size in zip(valuation.names, valuation.partition.sizes, strict=True)
         if size < FEW and is_sampled
     ]
-    empty = sum(each.valuation is None for each in valued)
     rows = {
         "answers": f"{found.n_answers:,}, of {counted(len(valuation), 'publisher')}",
         "fees": f"{fees}; about {valuation.total:,.2f} of them for answers that their sources help",
-        "drawn": f"{found.n_draws:,} in proportion to fees, {empty:,} of them with nothing to share",
+        "drawn": f"{found.n_draws:,} in proportion to fees, "
+        f"{sum(each.valuation is None for each in valued):,} of them with nothing to share",
         "seed from": repr(seed_from),
         "players": f"{pieces.cut}; publishers of one that several have {RULES[pieces.duplicates]}",
         f"in fewer than {FEW} of them": f"{some(rare)}: paid mostly by what tokens let one expect"
@@ -68,17 +81,6 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
         "evaluations": f"{valuation.n_evaluations:,} in {len(valued):,} answers",
         "command": result.command or "in Python",
     }
-    certain = (
-        "Shares of an answer have no bias, and neither has their sum: the kernel's parameters, and what tokens let "
-        "one expect, are learned from other answers.",
-        "The same answers, seed and ledger give the same numbers, without any evaluation. Each publisher has a file "
-        "of its own with the answers that were drawn, and what each of them paid to whom.",
-    )
-    sections = (
-        Section("The month", columns=("what", "in this month"), rows=tuple(rows.items())),
-        _copies(valued),
-        Section("What is certain, and how to check it", certain, technical=True),
-    )
     return replace(
         result,
         account=Account(
@@ -86,7 +88,11 @@ def with_account(result: Result, found: Royalties, valued: Sequence[Valued], fee
             group="publisher",
             negative=NEGATIVE,
             verdict=words[: 1 + is_sampled],
-            sections=sections,
+            sections=(
+                Section("The month", columns=("what", "in this month"), rows=tuple(rows.items())),
+                _copies(valued),
+                Section("What is certain, and how to check it", CERTAIN, technical=True),
+            ),
         ),
     )
 
@@ -104,9 +110,12 @@ def _copies(valued: Sequence[Valued]) -> Section:
         ):
             copied[name] += row
     found = sorted((item for item in copied.items() if item[1][0]), key=lambda item: -item[1][1])
-    words = f"In the drawn answers, and for all fees that these stand for.{'' if found else ' There are none.'}"
-    rows = tuple((name, f"{count:,.0f}", f"{earned:,.2f}") for name, (count, earned) in found)
-    return Section("Pieces that several publishers have", (words,), ("publisher", "pieces", "royalties"), rows)
+    return Section(
+        "Pieces that several publishers have",
+        (f"In the drawn answers, and for all fees that these stand for.{'' if found else ' There are none.'}",),
+        ("publisher", "pieces", "royalties"),
+        tuple((name, f"{count:,.0f}", f"{earned:,.2f}") for name, (count, earned) in found),
+    )
 
 
 def texts(valued: Sequence[Valued], confidence: float) -> dict[str, str]:
@@ -117,9 +126,12 @@ def texts(valued: Sequence[Valued], confidence: float) -> dict[str, str]:
         for name in each.answer.publishers:
             of_publisher[name].append(table)
     names = file_names(of_publisher, "publisher-")
-    files = {f"{names[name]}.csv": to_csv(pd.concat(parts)) for name, parts in of_publisher.items()}
-    lines = [json.dumps(event) for each in valued for event in _events(each, confidence)]
-    return files | {"telemetry.jsonl": "\n".join([*lines, ""])}
+    return {
+        **{f"{names[name]}.csv": to_csv(pd.concat(parts)) for name, parts in of_publisher.items()},
+        "telemetry.jsonl": "".join(
+            json.dumps(event) + "\n" for each in valued for event in _events(each, confidence)
+        ),
+    }
 
 
 def _table(each: Valued, confidence: float, groups: Any = None) -> pd.DataFrame:
@@ -127,12 +139,12 @@ def _table(each: Valued, confidence: float, groups: Any = None) -> pd.DataFrame:
     found, answer = each.valuation, each.answer
     if found is None:
         names = answer.publishers if groups is None else range(groups.shape[1])
-        table = pd.DataFrame({"group": names, "share": 0.0, "share_low": 0.0, "share_high": 0.0})
-        table = table.assign(method="nothing to share", evaluations=2)
+        table = pd.DataFrame({"group": names}).assign(**NOTHING)
     else:
         table = (found if groups is None else found.regroup(groups)).to_frame(confidence)
-        table = table[["group", "share", "share_low", "share_high"]]
-        table = table.assign(method=found.method, evaluations=found.n_evaluations)
+        table = table[["group", "share", "share_low", "share_high"]].assign(
+            method=found.method, evaluations=found.n_evaluations
+        )
     return table.assign(answer=answer.id, query=answer.query, fee=str(answer.fee), stands_for=each.stands_for)
 
 
@@ -144,12 +156,17 @@ def _events(each: Valued, confidence: float) -> Iterator[dict[str, Any]]:
     session = session or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{each.answer.id}\0{each.answer.digest}"))
     rows = _table(each, confidence, by_passage).to_dict("records")
     for passage, row in zip(each.answer.passages, rows, strict=True):
-        numbers = {"share": row["share"], "low": row["share_low"], "high": row["share_high"]}
         data = {
             "scope": "turn",
             "tokens_ingested": passage.tokens,
             "content_hash": f"sha256:{digest_of(passage.text)}",
-            "fgsv": {**numbers, "method": row["method"], "evaluations": row["evaluations"]},
+            "fgsv": {
+                "share": row["share"],
+                "low": row["share_low"],
+                "high": row["share_high"],
+                "method": row["method"],
+                "evaluations": row["evaluations"],
+            },
         }
         event = {
             "type": "content_grounded",

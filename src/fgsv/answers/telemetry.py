@@ -86,9 +86,8 @@ def read_sessions(
 def _events(document: Any) -> tuple[str, list[dict[str, Any]]]:
     """Return the session and the events of a session, of a batch, or of an event that was sent by itself."""
     check_type(document, dict, "a JSON object")
-    version = document.get("schema_version")
-    if not str(version).startswith(("0.1", "1.")):  # what is used of them is the same
-        raise ValueError(f"its schema_version is {version!r:.50}, not 0.1")
+    if not str(document.get("schema_version")).startswith(("0.1", "1.")):  # what is used of them is the same
+        raise ValueError(f"its schema_version is {document.get('schema_version')!r:.50}, not 0.1")
     if not document.get("session_id"):
         raise ValueError("it has no session_id")
     events = [document["event"]] if "event" in document else document.get("events") or []
@@ -111,8 +110,10 @@ def _answer(
     turns = [_object(each, "turn") for each in (*same, completed)]
     told = {key: turn[key] for turn in turns for key in ("query_text", "response_text") if turn.get(key)}
     if len(told) < 2:
-        level = turns[-1].get("privacy_level")
-        raise ValueError(f"it does not have both query_text and response_text; its privacy_level is {level!r:.50}")
+        raise ValueError(
+            "it does not have both query_text and response_text; its privacy_level is "
+            f"{turns[-1].get('privacy_level')!r:.50}"
+        )
     grounded = [
         each
         for each in before

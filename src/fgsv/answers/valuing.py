@@ -50,8 +50,8 @@ def value(
         duplicates: Whose a piece is that several publishers have; see `Pieces.of`.
         target: What a coalition is worth: "log-likelihood", "probability" or "logit" of the answer.
         prompt: What stands around the pieces.
-        least: The least U(N) - U(0) that is shared, by contract. Default, and never less: what exceeds the
-            engine's rounding.
+        least: What U(N) - U(0) must exceed by contract, to be shared. Default: 0. It must always exceed the engine's
+            rounding.
         fingerprint: What identifies a judge in a ledger.
         ledger: File that records every evaluation, and answers those that it has.
         records: Where every evaluation is added, in draw order after U(0) and U(N).
@@ -91,6 +91,6 @@ def value(
         rise = float(ends[1, 0] - ends[0, 0])
         if not rise > (threshold := 0.0 if least is None else least):
             raise NothingToShare(rise, f"is not above the threshold of {threshold:.3g}")
-        if function.is_rounding(ends[:, 0]):
+        if isinstance(function, Likelihood) and function.is_rounding(ends[:, 0]):
             raise NothingToShare(rise, "may be due to rounding by the engine; float32 rounds least")
         return run.value(access, function.pieces.partition, budget=budget, **options)

@@ -62,6 +62,8 @@ class GP:
             raise ValueError("singles_first and unbiased exclude each other: corrected values need draws")
         if self.learn not in (None, KERNEL, PLAYERS, SIZES):
             raise ValueError(f"learn must be 'kernel', 'players' or 'sizes', got {self.learn!r:.200}")
+        if self.learn in (PLAYERS, SIZES) and (self.singles_first or self.parameters is not None):
+            raise ValueError(f"parameters and singles_first need learn='kernel', or none; got {self.learn!r}")
         if self.parameters is not None:
             given = np.asarray(self.parameters, dtype=float)
             if given.shape != (COMMON,) or not np.isfinite(given).all():

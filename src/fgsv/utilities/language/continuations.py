@@ -90,11 +90,15 @@ class Continuations:
 
     def _along(self, tree: Tree) -> Floats:
         """Score the prompts of a tree."""
-        seen = torch.from_numpy(tree.seen)
-        mask = torch.zeros(seen.shape, dtype=self.model.dtype).masked_fill(~seen, torch.finfo(self.model.dtype).min)
-        logits = self._logits([tree.ids], mask[None, None], seen.sum(1)[None] - 1, torch.tensor(tree.before))[0]
-        logs = log_likelihood(logits, torch.tensor(tree.answers, device=logits.device))
-        return np.asarray(logs.double().view(len(tree.prompts), -1).sum(1).cpu().numpy())
+        dtype, device = self.model.dtype, self.model.device
+        mask = torch.full((len(tree.ids),) * 2, torch.finfo(dtype).min, dtype=dtype, device=device)
+        for path in tree.paths:
+            index = torch.tensor(path, device=device)
+            mask[index[:, None], index] = mask.new_full((len(path),) * 2, torch.finfo(dtype).min).triu(1)
+        places, before = torch.tensor([tree.places]), torch.tensor(tree.before)
+        logits = self._logits([tree.ids], mask[None, None], places, before)[0]
+        logs = log_likelihood(logits, torch.tensor(tree.answers, device=device))
+        return np.asarray(logs.double().view(len(tree.paths), -1).sum(1).cpu().numpy())
 
     @torch.inference_mode()
     def _logits(self, rows: Sequence[Sequence[int]], mask: torch.Tensor, places: torch.Tensor, keep: Any) -> Any:
@@ -113,46 +117,39 @@ class Tree:
     """Prompts by their common beginnings, and the answer after each of them, as one sequence."""
 
     ids: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    """The place in the sequence of the token before each; the first of a prompt is its own."""
+    places: list[int] = field(default_factory=list)
+    """Of each token, in its own prompt."""
+    prompts: list[Ids] = field(default_factory=list)
+    paths: list[list[int]] = field(default_factory=list)
+    """Of each prompt and its answer, where in the sequence its tokens are."""
     before: list[int] = field(default_factory=list)
-    """The places of the tokens before those of answers."""
+    """Where the tokens before those of answers are."""
     answers: list[int] = field(default_factory=list)
     """The tokens of answers, prompt by prompt."""
-    prompts: list[Ids] = field(default_factory=list)
-
-    @property
-    def seen(self) -> Any:
-        """(tokens, tokens) whether a token, the row, attends to another."""
-        seen = np.eye(len(self.ids), dtype=bool)
-        for place, parent in enumerate(self.parents):
-            seen[place] |= seen[parent]
-        return seen
 
 
 def trees_of(prompts: Iterable[Ids], answer: Ids, most: int) -> list[Tree]:
     """Return sorted prompts as trees, each of at most so many tokens, or of one prompt.
 
     >>> [tree] = trees_of([(1, 2, 3), (1, 2, 4), (1, 5)], (9,), most=8)
-    >>> tree.ids, tree.parents, tree.before
-    ([1, 2, 3, 9, 4, 9, 5, 9], [0, 0, 1, 2, 1, 4, 0, 6], [2, 4, 6])
+    >>> tree.ids, tree.places, tree.paths
+    ([1, 2, 3, 9, 4, 9, 5, 9], [0, 1, 2, 3, 2, 3, 1, 2], [[0, 1, 2, 3], [0, 1, 4, 5], [0, 6, 7]])
     """
     trees: list[Tree] = []
-    path: list[int] = []
     for last, prompt in pairwise([(), *prompts]):
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last, prompt, strict=False)))
         if not trees or len(trees[-1].ids) + len(prompt) - same + len(answer) > most:
             trees.append(Tree())
             same = 0
         tree = trees[-1]
-        del path[same:]
-        for token in (*prompt[same:], *answer):
-            tree.parents.append(path[-1] if path else len(tree.ids))
-            path.append(len(tree.ids))
-            tree.ids.append(token)
+        new = (*prompt[same:], *answer)
+        path = [*(tree.paths[-1][:same] if same else ()), *range(len(tree.ids), len(tree.ids) + len(new))]
+        tree.ids.extend(new)
+        tree.places.extend(range(same, len(path)))
+        tree.prompts.append(prompt)
+        tree.paths.append(path)
         tree.before.extend(path[len(prompt) - 1 : -1])
         tree.answers.extend(answer)
-        tree.prompts.append(prompt)
     return trees
 
 
