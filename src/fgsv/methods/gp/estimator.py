@@ -130,8 +130,8 @@ class GPEstimator:
         law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
         count = wanted - len(first) - len(chosen)
         most, after = (ENDS_FIRST, ENDS_AFTER) if self._method.unbiased else (most_players, ENDS_LATER)
-        of_shapley = self._target.semivalue == SHAPLEY
-        ends = n <= most and done >= after and (self._method.unbiased or of_shapley)
+        later = self._target.semivalue == SHAPLEY and not self._method.singles_first
+        ends = n <= most and done >= after and (self._method.unbiased or later)
         some, expected = self._sampler.draw(law, count, rng, ends=ends)
         masks = np.concatenate([first, chosen, some])
         before, self._all_masks = self._all_masks, np.concatenate([self._all_masks, self._widened(masks)])

@@ -30,7 +30,8 @@ class Continuations:
 
     model: Any
     tree: bool | None = None
-    """Whether prompts are scored along trees. Default: where that is less work."""
+    """Whether prompts are scored along trees. Default: where that is less work, but not on a GPU, whose attention is
+    slower under a tree's mask by more than the tokens that it saves."""
 
     def __post_init__(self) -> None:
         if self.tree and not self.has_trees:
@@ -49,7 +50,7 @@ class Continuations:
         if tree is None:
             by_trees = self._work((len(each.ids), 1) for each in trees)
             by_batches = self._work((len(batch[0]) + len(answer), len(batch)) for batch in batches)
-            tree = by_trees < by_batches and self.has_trees
+            tree = self.model.device.type != "cuda" and by_trees < by_batches and self.has_trees
         found: dict[Ids, float] = {}
         if tree:
             for each in trees:
