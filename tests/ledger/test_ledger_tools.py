@@ -41,7 +41,7 @@ def run(*arguments):
 RUNS = {
     "default": {"budget": 200},
     "stopped early": {"stderr": 0.2, "budget": 3000},
-    "sampled, then enumerated": {"stderr": 1e-9, "budget": 2**13},
+    "sampled, then enumerated": {"stderr": 1e-9, "budget": 2**13, "learn": "sizes"},
     "ended by the clock": {"max_seconds": 1e-9, "budget": 2**13},
     "enumerated": {"budget": 2**N},
     "banzhaf": {"budget": 200, "semivalue": "beta(4, 1)"},

@@ -31,8 +31,8 @@ class HF:
         dtype: "float32" or "bfloat16".
         device: Default: a GPU if there is one.
         tree: Whether prompts are scored along trees of their common beginnings, each of which is computed once, or in
-            padded batches. Default: on a CPU, what is less work for the prompts of a call, counted in tokens and their
-            attention; batches on a GPU. Log-likelihoods are the same but for rounding.
+            padded batches. Default: on a CPU, what is less work for the prompts of a call, counted in tokens and
+            their attention; batches on a GPU. Log-likelihoods are the same but for rounding.
 
     """
 
