@@ -208,6 +208,12 @@ def test_a_precision_that_was_missed_is_not_paid():
     ):
         assert split(reached, 100).objections == ()
         assert "you asked for 1%" in verdict(reached).known
+    # another target that ended the run does not reach the precision
+    for other in ({"stderr": 10.0}, {"stop": lambda progress: progress.n_evaluations > 100}):
+        ended = fgsv.value(fgsv.games.SumOfUnanimity(16), np.arange(16) % 4, precision=1e-5, budget=1000, **other)
+        assert ended.end.reason is Reason.TARGET
+        assert verdict(ended).decision is Decision.UNDECIDED
+        assert [each.doubt for each in split(ended, 100, pay_anyway=True).objections] == [Doubt.MISSED]
     # the error of the test rows is not what evaluations were asked for
     tested = asked_for(with_test_rows(with_error([6, 3, 1], 0.009), 0.0, 0.5), 0.01, Reason.TARGET)
     assert split(tested, 100).objections == ()

@@ -162,11 +162,16 @@ def narrowing(half_widths: Floats, lasting: Floats) -> float | None:
 
 def missed_precision(valuation: Valuation) -> tuple[float, float] | None:
     """Return the precision that a run was asked for and the one that it reached; None unless it was missed."""
-    asked = None if valuation.settings is None else valuation.settings.precision
-    if asked is None or valuation.end.reason is Reason.TARGET:
+    settings = valuation.settings
+    asked = None if settings is None else settings.precision
+    if settings is None or asked is None:
         return None
-    assert valuation.settings is not None
-    reached = float(np.max(valuation.sampling_half_width(valuation.settings.confidence)))
+    no_other = settings.stderr is None and "stop" not in settings.needs
+    if valuation.end.reason is Reason.TARGET and no_other:
+        return None
+    whole = settings.weights is None or valuation.outputs is None
+    aimed_at = valuation if whole else valuation.combined(settings.weights)
+    reached = float(np.max(aimed_at.sampling_half_width(settings.confidence)))
     return (asked, reached) if reached > asked else None
 
 
