@@ -10,6 +10,7 @@ import typer
 
 import fgsv
 from fgsv.cli import command_line
+from fgsv.cli.help_texts import in_sections
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,16 +31,24 @@ def test_every_command_has_an_example_in_its_help():
     assert isinstance(typer.main.get_command(command_line.app).name, (str, type(None)))
 
 
-def options():
-    """Return the options of every command, by its name."""
+def parameters():
+    """Return the parameters of every command, by its name."""
 
     def walk(command, name):
         for sub in getattr(command, "commands", {}).values():
             yield from walk(sub, f"{name} {sub.name}".strip())
         if not hasattr(command, "commands"):
-            yield name, {word for parameter in command.params for word in parameter.opts if word.startswith("--")}
+            yield name, command.params
 
     return dict(walk(typer.main.get_command(command_line.app), ""))
+
+
+def options():
+    """Return the options of every command, by its name."""
+    return {
+        name: {word for each in found for word in each.opts if word.startswith("--")}
+        for name, found in parameters().items()
+    }
 
 
 def test_every_command_prints_json():
@@ -52,6 +61,14 @@ def test_every_command_prints_json():
 def listed(text):
     """Return the options in the sections of a help text."""
     return re.findall(r"^  (--[a-z-]+)", re.split(r"^(?:Arguments|Options):$", text, maxsplit=1, flags=re.M)[1], re.M)
+
+
+@pytest.mark.parametrize("command", parameters())
+def test_every_option_has_its_section(command):
+    """Help and `--save-config` know an option of a long command by its section alone."""
+    found = parameters()[command]
+    visible = {each.name for each in found if each.param_type_name == "option" and not each.hidden}
+    assert visible == {each.name for section in in_sections(found).values() for each in section}
 
 
 LONG = ["value", "plan", "seal make", "ledger applies"]

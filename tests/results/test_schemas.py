@@ -11,8 +11,11 @@ import pytest
 import fgsv
 from fgsv.cli import command_line
 from fgsv.payout import Terms
+from fgsv.payout.refusal import Doubt
 from fgsv.pipeline import value_data
 from fgsv.results.as_json import document_of, plain
+from fgsv.results.verdicts import Decision
+from fgsv.valuation import Reason
 
 SCHEMAS = files("fgsv.report") / "schemas"
 
@@ -25,6 +28,20 @@ def validator(command):
     schema |= {} if command is None else {"$ref": f"#/$defs/{command}"}
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
+
+
+ENUMS = {
+    ("end", "reason"): Reason,
+    ("verdict", "decision"): Decision,
+    ("objection", "doubt"): Doubt,
+}
+
+
+@pytest.mark.parametrize("name", ["valuation", "commands"])
+@pytest.mark.parametrize(("part", "field"), ENUMS)
+def test_schemas_list_all_that_a_field_may_say(name, part, field):
+    definitions = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))["$defs"]
+    assert definitions[part]["properties"][field]["enum"] == list(ENUMS[part, field])
 
 
 def check(document, command=None):
