@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,9 @@ from fgsv.pipeline import value_data
 from fgsv.results import Result, Seal, seal_run
 from fgsv.results.merkle import Tree
 from fgsv.results.seals import first_difference
-from fgsv.valuation import file
+from fgsv.valuation import Limits, RunSettings, file
 from fgsv.valuation.differences import Difference
+from fgsv.valuation.settings import LIMITS
 from fgsv.verification import challenge, check_proof
 from fgsv.verification.proofs import picked_numbers
 from fgsv.verification.replay import record_leaf
@@ -138,23 +140,31 @@ def test_only_the_run_that_was_sealed_is_made(tmp_path, of_run, of_table, words)
     assert not (tmp_path / "run.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"public": None}, "needs the public value"),
-        ({"public": "  "}, "needs the public value"),
-        ({"seed": 5}, "leave out seed"),
-        ({"start": "march.db"}, "leave out start"),
-        ({"max_seconds": 60}, "leave out max_seconds"),
-        ({"ledger": None}, "needs a ledger"),
-        ({"seal": None}, "needs the seal"),
-    ],
-)
+NOT_IN_A_SEALED_RUN = [
+    ({"public": None}, "needs the public value"),
+    ({"public": "  "}, "needs the public value"),
+    ({"seed": 5}, "leave out seed"),
+    ({"start": "march.db"}, "leave out start"),
+    ({"max_seconds": 60}, "leave out max_seconds"),
+    ({"ledger": None}, "needs a ledger"),
+    ({"seal": None}, "needs the seal"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), NOT_IN_A_SEALED_RUN)
 def test_a_sealed_run_has_no_other_source_of_chance(tmp_path, options, words):
     table = opened()
     given = {"seal": seal_run(table, budget=200), "public": "1", "ledger": tmp_path / "run.db", "budget": 200}
     with pytest.raises(ValueError, match=words):
         value_data(table, **given | options)
+
+
+def test_every_option_that_is_a_setting_of_the_run_is_sealed_or_refused():
+    """Each is above in a run that was refused: a new one would otherwise be free in a run that says it is sealed."""
+    refused = {name for of_run, *_ in OTHER_RUNS.values() for name in of_run}
+    refused |= {name for options, _ in NOT_IN_A_SEALED_RUN for name in options}
+    assert {each.name for each in fields(RunSettings)} & set(signature(value_data).parameters) <= refused
+    assert {"budget", *LIMITS} - {"stderr"} == {each.name for each in fields(Limits)}
 
 
 def test_a_table_opened_with_a_seed_of_its_own_is_not_sealed():

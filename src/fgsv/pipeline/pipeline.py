@@ -138,8 +138,8 @@ def value_data(
     if seal is not None:
         check_type(seal, Seal, "a seal", "fgsv.results.Seal.load(path) opens one")
         _check_sealed({"seed": seed, "start": start, "max_seconds": max_seconds}, ledger)
-        settings = {"budget": budget, "precision": precision, "confidence": confidence, "on_error": on_error}
-        seed = _seed_of(seal, public, data, payout, **settings)
+        described = described_run(data, limits, confidence=confidence, on_error=on_error)
+        seed = _seed_of(seal, public, described, payout)
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(data, audit_budget, parts) if audit else None
@@ -232,9 +232,9 @@ def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
         raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
 
 
-def _seed_of(seal: Seal, public: str | None, data: Dataset, payout: Terms | None, **settings: Any) -> int:
+def _seed_of(seal: Seal, public: str | None, run: Mapping[str, Any], payout: Terms | None) -> int:
     """Return the seed of a sealed run; raise an error if another run was sealed."""
-    found = {"versions": versions(), **described_run(data, **settings)}
+    found = {"versions": versions(), **run}
     seed = seal.seed(public)
     if payout is not None:
         found["policy"] = policy_of(**payout.policy, currency=payout.currency)

@@ -1,6 +1,6 @@
 """Plans: predict from the first evaluations of a run what a precision will cost."""
 
-from fgsv.planning.plans import Limits, Plan
+from fgsv.planning.plans import Plan
 from fgsv.planning.start import start_in_words
 from fgsv.planning.watching import (
     HistoryPoint,
@@ -11,6 +11,7 @@ from fgsv.planning.watching import (
     plan_table,
     value_with_plan,
 )
+from fgsv.valuation import Limits
 
 __all__ = [
     "HistoryPoint",

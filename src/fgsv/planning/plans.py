@@ -11,18 +11,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from fgsv.checks import positive_number, whole_number
+from fgsv.checks import whole_number
 from fgsv.methods import Enumeration, Task, as_method, for_task
 from fgsv.running.first_cost import LONG
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET
 from fgsv.running.stopping import RULE_OF_THREE
-from fgsv.valuation import Valuation, positive_total, t_quantile
+from fgsv.valuation import Limits, Valuation, positive_total, t_quantile
 from fgsv.valuation.display import Section, as_html, as_text
 from fgsv.valuation.settings import check_precision
 from fgsv.words import duration, in_percent, level, percent, roughly
 
-TIME_OF_AUDIT = 0.5
-"""Fraction of the time limit reserved for the audit."""
 MOST = 10**12
 """Evaluations that no run will have."""
 Offer = Callable[[float, float], str]
@@ -263,24 +261,3 @@ def _exact_after(valuation: Valuation) -> float:
     task = Task(partition.n_players, partition, budget=everything, n_known=valuation.n_known)
     method = for_task(as_method(settings.method, dict(settings.options)), task)
     return everything if isinstance(method, Enumeration) else math.inf
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a run ends, whichever comes first."""
-
-    budget: int | None = None
-    precision: float | None = None
-    max_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.budget is not None:
-            whole_number("budget", self.budget)
-        if self.max_seconds is not None:
-            positive_number("max_seconds", self.max_seconds)
-        if self.precision is not None:
-            check_precision(self.precision)
-
-    def beside_audit(self) -> Limits:
-        """Return the limits of a run that shares its time with an audit."""
-        return self if self.max_seconds is None else replace(self, max_seconds=(1 - TIME_OF_AUDIT) * self.max_seconds)

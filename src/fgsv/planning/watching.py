@@ -15,13 +15,13 @@ from fgsv.evaluation.game_access import GameAccess
 from fgsv.evaluation.start import Start
 from fgsv.evaluation.views import weighted
 from fgsv.game import GameError, as_game
-from fgsv.planning.plans import Limits, Offer, Plan
+from fgsv.planning.plans import Offer, Plan
 from fgsv.planning.start import start_in_words
 from fgsv.running.bar import pace
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
-from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
+from fgsv.valuation import INTERRUPTED, Limits, Valuation, check_confidence, positive_total
 from fgsv.words import duration, option
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstC
     before = evaluator.meter
     evaluator.ends()
     seconds = (evaluator.meter - before).seconds
-    default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
+    default = None if limits.early else DEFAULT_BUDGET
     return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
 
 
@@ -230,11 +230,10 @@ def plan_table(
     check_dataset(table)
     limits = limits or Limits()
     check_type(limits, Limits, "limits of a run", "fgsv.planning.Limits(budget=...) makes them")
-    ends = {"precision": limits.precision, "max_seconds": limits.max_seconds}
     pilot = pilot if limits.budget is None else min(pilot, limits.budget)
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, start=start or None) as evaluator:
         access = weighted(evaluator, table.weights)
-        found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed, **ends)
+        found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed, **limits.early)
         found = found.foresee(limits, offer=offer_of_units(table, limits, confidence=confidence, n_jobs=n_jobs))
         known = evaluator.found
         if known is None:

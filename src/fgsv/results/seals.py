@@ -24,7 +24,7 @@ from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.preparation import settings_of, task_of
-from fgsv.valuation import RunSettings
+from fgsv.valuation import Limits, RunSettings
 from fgsv.valuation.differences import Difference
 from fgsv.words import option
 
@@ -203,19 +203,16 @@ def seal_run(
     if public_from is not None:
         check_type(public_from, str, "a text as public_from")
     policy = policy_of(clip, floor, cap, currency)
-    run = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
+    run = described_run(table, Limits(budget, precision), confidence=confidence, on_error=on_error)
     return Seal({"versions": versions(), "public_from": public_from, **run, "policy": policy})
 
 
-def described_run(
-    table: Dataset, *, budget: int | None, precision: float | None, confidence: float, on_error: str | float
-) -> dict[str, Any]:
+def described_run(table: Dataset, limits: Limits, *, confidence: float, on_error: str | float) -> dict[str, Any]:
     """Return what a seal holds about the data and the settings of a run, in the order in which it is compared.
 
     Args:
         table: The data.
-        budget: Evaluations of the run. Default: as for `fgsv.value`.
-        precision: Half-width of the widest share at which the run ends; None for no such end.
+        limits: When the run ends.
         confidence: Confidence level of the precision.
         on_error: What a failed evaluation counts as.
 
@@ -237,9 +234,14 @@ def described_run(
     evaluator = Evaluator(game, on_error=on_error)
     asked = as_method(DEFAULT, {})
     task = task_of(
-        evaluator, table.partition, asked, semivalue="shapley", budget=budget, may_stop_early=precision is not None
+        evaluator,
+        table.partition,
+        asked,
+        semivalue="shapley",
+        budget=limits.budget,
+        may_stop_early=bool(limits.early),
     )
-    settings = settings_of(evaluator, task, for_task(asked, task), precision=precision, confidence=confidence)
+    settings = settings_of(evaluator, task, for_task(asked, task), confidence=confidence, **limits.early)
     return {
         **of_source(table.source),
         "groups": {column: of_partition(each) for column, each in table.groupings.items()},

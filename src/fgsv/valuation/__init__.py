@@ -3,7 +3,7 @@
 from fgsv.valuation.end import INTERRUPTED, End, Reason
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import check_confidence, t_quantile
-from fgsv.valuation.settings import RunSettings
+from fgsv.valuation.settings import Limits, RunSettings
 from fgsv.valuation.valuation import GroupValue, Valuation, check_valuation, load, positive_total
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Estimate",
     "Failures",
     "GroupValue",
+    "Limits",
     "Reason",
     "RunSettings",
     "Valuation",

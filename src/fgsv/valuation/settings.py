@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,40 @@ TARGETS = ("stderr", "precision")
 """Settings that end a run by its errors, which depend on the groups; `fgsv.running.stopping` has the rules."""
 LIMITS = ("max_seconds", *TARGETS)
 """Settings that may end a run before its budget."""
+TIME_OF_AUDIT = 0.5
+"""Fraction of the time limit reserved for the audit."""
 _TEXTS = ("method", "semivalue", "fingerprint", "groups", "version", "start")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends, whichever comes first."""
+
+    budget: int | None = None
+    precision: float | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            whole_number("budget", self.budget)
+        if self.max_seconds is not None:
+            positive_number("max_seconds", self.max_seconds)
+        if self.precision is not None:
+            check_precision(self.precision)
+
+    @classmethod
+    def of(cls, settings: RunSettings) -> Limits:
+        """Return the limits in the settings of a run."""
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
+
+    @property
+    def early(self) -> dict[str, Any]:
+        """Those that may end a run before its budget, by name."""
+        return {name: limit for name, limit in vars(self).items() if name != "budget" and limit is not None}
+
+    def beside_audit(self) -> Limits:
+        """Return the limits of a run that shares its time with an audit."""
+        return self if self.max_seconds is None else replace(self, max_seconds=(1 - TIME_OF_AUDIT) * self.max_seconds)
 
 
 @dataclass(frozen=True)
@@ -70,8 +103,7 @@ class RunSettings:
         for name in (*LIMITS, "timeout"):
             if getattr(self, name) is not None:
                 self._set(name, positive_number(name, getattr(self, name)))
-        if self.precision is not None:
-            check_precision(self.precision)
+        Limits.of(self)  # checks them
         check_confidence(self.confidence)
         self._set("confidence", float(self.confidence))
         counted_as = failure_value(self.on_error)

@@ -32,7 +32,7 @@ from fgsv.results.seals import (
     read_commitment,
 )
 from fgsv.types import Floats
-from fgsv.valuation import Reason, RunSettings, Valuation, file
+from fgsv.valuation import Limits, Reason, RunSettings, Valuation, file
 from fgsv.valuation.differences import ROUNDING, Difference
 from fgsv.verification.forging import moves_in_words, odds_in_words
 from fgsv.verification.proofs import Proof, picked_numbers, sealed_of
@@ -147,8 +147,9 @@ def check_proof(
         settings = valuation.settings
         assert settings is not None
         table = open_again(result.source, data, test)
-        options = {name: getattr(settings, name) for name in ("budget", "precision", "confidence", "on_error")}
-        check_seal(sealed.seal, described_run(table, **options))
+        limits = Limits.of(settings)
+        run = described_run(table, limits, confidence=settings.confidence, on_error=settings.on_error)
+        check_seal(sealed.seal, run)
         _evaluate_again(as_game(table.game), proof, settings, tolerance, n_jobs, found)
     return found
 
