@@ -34,7 +34,7 @@ class Watch:
     def __init__(self):
         self.plans, self.rounds = [], []
 
-    def planned(self, plan):
+    def planned(self, plan, limits):
         self.plans.append(plan)
 
     def after_round(self, valuation, half_width, expected, pace):

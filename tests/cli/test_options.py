@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from dataclasses import fields
 from enum import Enum, IntEnum
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import typer
 
 from fgsv.cli import ledger, options, results, seals, values
 from fgsv.cli.options import Function, command, was_given
+from fgsv.valuation import Limits
 
 FUNCTIONS = [
     each for room in (values, results, seals, ledger) for each in vars(room).values() if isinstance(each, Function)
@@ -39,6 +41,10 @@ def test_args_explain_every_parameter_of_a_function_that_commands_call(function)
     explained = [line.split(":")[0].strip() for line in section.splitlines() if line[4] != " "]
     assert explained == list(inspect.signature(in_python(function)).parameters)
     assert "Returns:\n" in docstring
+
+
+def test_a_plan_takes_every_limit_of_a_run():
+    assert {each.name for each in values.LIMITS.options.values()} == {each.name for each in fields(Limits)}
 
 
 MADE = '''

@@ -102,7 +102,7 @@ def code_of_payout(unpaid: PayoutRefused | None, *, quiet: bool = False) -> int:
 
 
 @contextmanager
-def watching(limits: Limits, *, quiet: bool) -> Iterator[Watcher]:
+def watching(*, quiet: bool) -> Iterator[Watcher]:
     """Show a progress bar while a table is valued, then print each warning of its models once; or do neither."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("default")
@@ -110,16 +110,16 @@ def watching(limits: Limits, *, quiet: bool) -> Iterator[Watcher]:
             yield Watcher()
             return
         with bar_of_evaluations() as bar:
-            yield Bar(limits, bar)
+            yield Bar(bar)
     say(*dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
 
 
 class Bar(Watcher):
     """A watcher that prints the plan and moves a progress bar."""
 
-    def __init__(self, limits: Limits, bar: Progress) -> None:
-        self._limits, self._bar = limits, bar
-        self._task = bar.add_task("pilot", total=limits.budget or PILOT)
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("pilot", total=PILOT)
 
     def measured(self, cost: FirstCost) -> None:
         """Print what the run starts from, and what it will cost where it takes a while."""
@@ -128,9 +128,9 @@ class Bar(Watcher):
         if cost.is_worth_saying:
             self._print(str(cost))
 
-    def planned(self, plan: Plan | None) -> None:
+    def planned(self, plan: Plan | None, limits: Limits) -> None:
         """Print the plan."""
-        self._print(describe(plan, self._limits))
+        self._print(describe(plan, limits))
         for words in () if plan is None else plan.foreseen:
             self._print(words)
 

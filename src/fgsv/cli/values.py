@@ -75,19 +75,16 @@ def value(context: typer.Context, file: Files, as_json: Json = False, **given: A
     from fgsv.cli import console
     from fgsv.payout import Terms
     from fgsv.pipeline import value_data
-    from fgsv.planning import Limits
 
     if "seal" in given and "seed" in given:
         raise typer.BadParameter("--seed cannot be used with --seal, which determines the seed")
     data = open_data(context, file, given)
-    limits = Limits(**LIMITS.of(given))
     run = VALUE_DATA.of(given) | {"command": context.find_root().obj}
     if "payout" in given:
         run["payout"] = Terms(given["payout"], **TERMS.of(given))
     if not as_json:
         say(*data.notes)
-    shown = limits.beside_audit() if given.get("audit") else limits
-    with results_only(), console.watching(shown, quiet=as_json) as watcher:
+    with results_only(), console.watching(quiet=as_json) as watcher:
         result = value_data(data, watcher=watcher, **run)
     finish(result, given.get("out"), as_json)
 

@@ -124,11 +124,11 @@ def value_data(
     """
     started = time.monotonic()
     check_dataset(data)
+    limits = Limits(budget, precision, max_seconds)
     facts = data.facts()
     cheaper = data.cheaper()
     drawn = None if ledger is None else data.own_test_rows()
     folder = None if out is None else as_path(out, "out")
-    limits = Limits(budget, precision, max_seconds)
     amounts: Sequence[Decimal | None] = [None] * len(data.outputs or ("",))
     if payout is not None:
         check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")

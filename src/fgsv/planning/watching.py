@@ -100,8 +100,8 @@ class Watcher:
     def measured(self, cost: FirstCost) -> None:
         """Receive what the run will cost, before it begins."""
 
-    def planned(self, plan: Plan | None) -> None:
-        """Receive the plan; None if there are no shares."""
+    def planned(self, plan: Plan | None, limits: Limits) -> None:
+        """Receive the plan, None if there are no shares, and when the run ends."""
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None, pace: str) -> None:
         """Receive the state of the run.
@@ -298,7 +298,7 @@ def value_with_plan(
             ready = valuation.n_evaluations >= pilot and (shown is None or not math.isnan(half_width))
             if not announced and (ready or watch.evaluating > PILOT_SECONDS):
                 announced = True
-                watcher.planned(None if shown is None else shown.foresee(limits, payable, offer))
+                watcher.planned(None if shown is None else shown.foresee(limits, payable, offer), limits)
             expected = shown.expected(limits) if announced and shown is not None else limits.budget
             how_fast = pace(access.evaluator, valuation.n_evaluations, watch.seconds)
             watcher.after_round(valuation, half_width, expected, how_fast)

@@ -147,9 +147,10 @@ def check_proof(
         settings = valuation.settings
         assert settings is not None
         table = open_again(result.source, data, test)
-        limits = Limits.of(settings)
-        run = described_run(table, limits, confidence=settings.confidence, on_error=settings.on_error)
-        check_seal(sealed.seal, run)
+        check_seal(
+            sealed.seal,
+            described_run(table, Limits.of(settings), confidence=settings.confidence, on_error=settings.on_error),
+        )
         _evaluate_again(as_game(table.game), proof, settings, tolerance, n_jobs, found)
     return found
 
