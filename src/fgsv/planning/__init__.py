@@ -5,7 +5,6 @@ from fgsv.planning.start import start_in_words
 from fgsv.planning.watching import (
     HistoryPoint,
     Watcher,
-    first_cost,
     offer_of_units,
     plan,
     plan_table,
@@ -17,7 +16,6 @@ __all__ = [
     "Limits",
     "Plan",
     "Watcher",
-    "first_cost",
     "offer_of_units",
     "plan",
     "plan_table",

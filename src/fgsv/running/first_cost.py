@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.words import duration
+
+if TYPE_CHECKING:
+    from fgsv.planning.plans import Limits
 
 PILOT = 2048
 """If a run's number of evaluations is unknown, the time of this many is announced instead."""
@@ -61,3 +67,22 @@ class FirstCost:
         one = f"one evaluation of all the data takes about {duration(self.seconds_of_all)}"
         cheaper = f". Cheaper: {self.advice}" if seconds >= TOO_LONG and self.advice else ""
         return f"{one}, {what} about {duration(seconds)}{cheaper}"
+
+
+def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
+    """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost.
+
+    Args:
+        evaluator: The open evaluator of the run.
+        limits: When the run ends.
+        advice: What would be cheaper, in words.
+
+    Returns:
+        What the run will cost.
+
+    """
+    before = evaluator.meter
+    evaluator.ends()
+    seconds = (evaluator.meter - before).seconds
+    default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
+    return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
