@@ -1,4 +1,7 @@
-"""Plans: predict from the first evaluations of a run what a precision will cost."""
+"""Plans: predict from the first evaluations of a run what a precision will cost.
+
+Here is also `Watcher`, which hears of every step of a run and of its audit.
+"""
 
 from fgsv.planning.plans import Limits, Plan
 from fgsv.planning.start import start_in_words
