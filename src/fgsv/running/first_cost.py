@@ -10,7 +10,7 @@ from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.words import duration
 
 if TYPE_CHECKING:
-    from fgsv.planning.plans import Limits
+    from fgsv.planning import Limits
 
 PILOT = 2048
 """If a run's number of evaluations is unknown, the time of this many is announced instead."""
