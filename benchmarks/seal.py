@@ -20,9 +20,9 @@ from sklearn.datasets import load_breast_cancer
 import fgsv
 from fgsv.pipeline import value_data
 from fgsv.results import seal_run
-from fgsv.results.merkle import Tree
 from fgsv.verification import Proof, challenge, check_proof
 from fgsv.verification.forging import FORGED
+from fgsv.verification.merkle import Tree
 from fgsv.verification.proofs import picked_numbers
 from fgsv.verification.record_checks import odds_of_missing
 

@@ -53,9 +53,9 @@ def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported(tree):
-    """Modules imported when the module is loaded: those inside functions or for type checkers do not count."""
-    for node in tree.body:
+def imported(nodes):
+    """Modules that these nodes import: in a module's body, what loads with it, not what functions or types need."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -67,10 +67,27 @@ def imported(tree):
 @pytest.mark.parametrize("path", [path for path in MODULES if path != SOURCE / "__init__.py"], ids=str)
 def test_a_module_imports_nothing_above_it(path):
     own = name_of(path)
-    for module in imported(parsed(path)):
+    for module in imported(parsed(path).body):
         other = module.split(".")[1] if module.startswith("fgsv.") else None
         if other in LEVEL:
             assert LEVEL[other] <= LEVEL[own], f"{own} imports {module}, which stands above it"
+
+
+def test_only_these_functions_import_a_room_above_their_own():
+    """When they are called: what a user asks of an object, and copies in data."""
+    found = set()
+    for path in MODULES:
+        functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+        modules = {module for each in functions for module in imported(ast.walk(each))}
+        rooms = {module.split(".")[1] for module in modules if module.startswith("fgsv.")}
+        above = {room for room in rooms if LEVEL.get(room, 0) > LEVEL.get(name_of(path), 0)}
+        found |= {(path.relative_to(SOURCE).as_posix(), room) for room in above}
+    assert found == {
+        ("data/table.py", "audit"),
+        ("data/texts.py", "audit"),
+        ("results/result.py", "report"),
+        ("valuation/valuation.py", "plots"),
+    }
 
 
 @cache
@@ -96,7 +113,7 @@ def test_one_module_calls_games():
 
 
 def test_nothing_parses_what_fgsv_wrote():
-    importers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(parsed(path)))}
+    importers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(parsed(path).body))}
     # these read Args, what users type, cells of tables, words of texts, and characters of a terminal
     assert importers == {
         "cli/options.py",
@@ -158,7 +175,7 @@ def test_a_result_is_made_in_one_direction(found):
     names = [name for _, name in steps]
     assert names.count("value_with_plan") == 1
     run = names.index("value_with_plan")
-    before = [room for room, _ in steps[:run] if room not in {"ledger", "planning"} | CORE]
+    before = [room for room, _ in steps[:run] if room not in {"ledger", "planning", "running"} | CORE]
     assert [room for room, _ in groupby(before)] == ["data", "payout", "audit", "evaluation"]
     after = [room for room, _ in steps[run + 1 :] if room not in {"evaluation", "planning", "pipeline"} | CORE]
     # the ledger keeps what the result says by other groupings: asked last, as an audit adds to it

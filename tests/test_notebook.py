@@ -137,7 +137,7 @@ def test_the_start_of_workers_is_not_taken_for_the_cost_of_a_run(monkeypatch, ca
     fgsv.value(game, budget=20, progress=True)
     assert "one evaluation" not in capsys.readouterr().err
     with Evaluator(game) as evaluator:
-        assert 0 < planning.first_cost(evaluator, planning.Limits(budget=100)).seconds_of_all < 0.1
+        assert 0 < first_cost.first_cost(evaluator, planning.Limits(budget=100)).seconds_of_all < 0.1
 
 
 def test_pipes_and_tests_have_no_bar(monkeypatch):

@@ -5,13 +5,15 @@ import re
 from test_house import LAYERS, ROOT, SOURCE
 
 PAGE = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| (\d+) \| ([`\w, ]+) \|", re.MULTILINE)
+LEVEL = re.compile(r"^(\d+)\. (.*\n(?:    - .*\n)*)", re.MULTILINE)
+ROOM = re.compile(r"^(?:    - )?`(\w+)`: ", re.MULTILINE)
 FILE = re.compile(r"`([\w/]+\.py)`")
 DEFAULT = SOURCE / "methods" / "gp"
 
 
-def test_the_table_of_rooms_is_the_order_of_imports():
-    found = [(int(level), re.findall(r"`(\w+)`", rooms)) for level, rooms in ROW.findall(PAGE)]
+def test_the_list_of_rooms_is_the_order_of_imports():
+    section = PAGE.partition("## The rooms")[2].partition("\n## ")[0]
+    found = [(int(level), ROOM.findall(lines)) for level, lines in LEVEL.findall(section)]
     assert found == list(enumerate(LAYERS, start=1))
 
 

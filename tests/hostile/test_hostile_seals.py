@@ -19,10 +19,10 @@ from fgsv.ledger.forgetting import forget
 from fgsv.payout import Terms
 from fgsv.pipeline import value_data
 from fgsv.results import Result, Seal, seal_run
-from fgsv.results.merkle import Tree
 from fgsv.results.seals import Sealed
 from fgsv.valuation import INTERRUPTED, file
 from fgsv.verification import Proof, challenge, check_proof
+from fgsv.verification.merkle import Tree
 from fgsv.verification.proofs import Picked, picked_numbers
 from fgsv.verification.record_checks import odds_of_missing
 from fgsv.verification.replay import Records

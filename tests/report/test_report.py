@@ -193,6 +193,16 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
     assert "EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE" in footer
 
 
+def test_on_the_first_page_only_what_failed_is_drawn_as_a_warning(monkeypatch):
+    extra = Section("Agreed", ("By all of them.",))
+    for_manager = pages.for_manager
+    monkeypatch.setattr(pages, "for_manager", lambda result: [*for_manager(result), extra])
+    valuation = replace(fgsv.exact(fgsv.games.SumOfUnanimity(3)), finished=False)
+    page = render(Result(valuation, errors=(OSError("full"),)).paid_by(Terms("900")))
+    assert "<h3>Agreed</h3>\n<p>By all of them.</p>" in page
+    assert re.findall(r'<p class="note warning"><strong>(\w+)', page)[:2] == ["Refused", "Failed"]
+
+
 @pytest.mark.parametrize("finished", [True, False], ids=["paid", "refused"])
 def test_page_terminal_and_notebook_show_the_same_sections(capsys, finished):
     worth = np.array([[1.0, 3.0], [2.0, 2.0], [-0.5, 1.0]])

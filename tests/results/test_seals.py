@@ -14,12 +14,12 @@ from fgsv.game import as_game
 from fgsv.payout import Terms
 from fgsv.pipeline import value_data
 from fgsv.results import Result, Seal, seal_run
-from fgsv.results.merkle import Tree
 from fgsv.results.seals import first_difference
 from fgsv.valuation import Limits, RunSettings, file
 from fgsv.valuation.differences import Difference
 from fgsv.valuation.settings import LIMITS
 from fgsv.verification import challenge, check_proof
+from fgsv.verification.merkle import Tree
 from fgsv.verification.proofs import picked_numbers
 from fgsv.verification.replay import record_leaf
 

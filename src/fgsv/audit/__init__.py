@@ -1,4 +1,4 @@
-"""The audit: what splitting and copying would earn, and when not to rely on a valuation."""
+"""The audit: what splitting and copying would earn, copies and shared passages, and when not to rely on a result."""
 
 from fgsv.audit.auditing import Audit, audit, least_budget
 from fgsv.audit.copies import Copies, find_copies

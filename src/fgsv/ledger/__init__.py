@@ -1,4 +1,4 @@
-"""The ledger: a file that records every evaluation, and tools that read it."""
+"""The ledger: a file that records every evaluation and run, and tools that read, merge and forget them."""
 
 from fgsv.ledger.earlier import known
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger

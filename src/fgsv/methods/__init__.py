@@ -1,4 +1,4 @@
-"""The methods of `fgsv.value`, by name."""
+"""The methods of `fgsv.value`, by name; each draws coalitions and estimates values from what they are worth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payouts: from values to shares to money that adds up to the cent."""
+"""Payouts: from values to shares to money that adds up to the cent; terms, refusals and settlements."""
 
 from fgsv.payout.money import Money, round_to
 from fgsv.payout.refusal import Doubt, Objection, PayoutRefused

@@ -28,18 +28,19 @@ from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.payout.refusal import WIDEST
 from fgsv.pipeline.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
-from fgsv.planning import Limits, Watcher, first_cost, offer_of_units, start_in_words, value_with_plan
+from fgsv.planning import Limits, Watcher, offer_of_units, start_in_words, value_with_plan
 from fgsv.results.highlights import highlights
-from fgsv.results.merkle import Tree
 from fgsv.results.periods import check_before
 from fgsv.results.questions import SharesByQuestion
 from fgsv.results.result import Result
 from fgsv.results.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.results.seals import Seal, Sealed, check_seal, described_run, policy_of
+from fgsv.running.first_cost import first_cost
 from fgsv.running.training_seeds import with_seed_noise
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats
 from fgsv.valuation import Reason, Valuation
+from fgsv.verification.merkle import Tree
 from fgsv.verification.replay import Records
 from fgsv.words import now, option
 

@@ -1,11 +1,13 @@
-"""Plans: predict from the first evaluations of a run what a precision will cost."""
+"""Plans: predict from the first evaluations of a run what a precision will cost.
+
+Here is also `Watcher`, which hears of every step of a run and of its audit.
+"""
 
 from fgsv.planning.plans import Plan
 from fgsv.planning.start import start_in_words
 from fgsv.planning.watching import (
     HistoryPoint,
     Watcher,
-    first_cost,
     offer_of_units,
     plan,
     plan_table,
@@ -18,7 +20,6 @@ __all__ = [
     "Limits",
     "Plan",
     "Watcher",
-    "first_cost",
     "offer_of_units",
     "plan",
     "plan_table",

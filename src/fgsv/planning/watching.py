@@ -19,7 +19,7 @@ from fgsv.planning.plans import Offer, Plan
 from fgsv.planning.start import start_in_words
 from fgsv.running.bar import pace
 from fgsv.running.first_cost import PILOT, FirstCost
-from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, DEFAULT_BUDGET, access_to, keywords, read_players
+from fgsv.running.preparation import BUDGET_BESIDE_A_RULE, access_to, keywords, read_players
 from fgsv.running.run import iterate
 from fgsv.valuation import INTERRUPTED, Limits, Valuation, check_confidence, positive_total
 from fgsv.words import duration, option
@@ -32,25 +32,6 @@ PILOT_STARTED = 66
 """Evaluations in the pilot of a run that starts from known ones; more if there is time."""
 PILOT_OF_UNITS = 512
 """Evaluations that show how fast larger players reach a precision."""
-
-
-def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
-    """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost.
-
-    Args:
-        evaluator: The open evaluator of the run.
-        limits: When the run ends.
-        advice: What would be cheaper, in words.
-
-    Returns:
-        What the run will cost.
-
-    """
-    before = evaluator.meter
-    evaluator.ends()
-    seconds = (evaluator.meter - before).seconds
-    default = None if limits.early else DEFAULT_BUDGET
-    return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
 
 
 def offer_of_units(data: Dataset, limits: Limits, *, confidence: float = 0.95, n_jobs: int | None = 1) -> Offer:

@@ -21,7 +21,9 @@ from fgsv.packages import optional
 from fgsv.report.charts import convergence_chart, gains_chart, most_groups, share_chart
 from fgsv.report.panel import Panel, panel_of
 from fgsv.report.sections import (
+    FAILED,
     MOST_ON_A_PAGE,
+    REFUSED,
     RUN,
     VALUES,
     VERDICT,
@@ -111,6 +113,7 @@ def _contents(result: Result, aggregate_only: bool, title: str | None) -> dict[s
         "rest": [*(each for each in rest if not each.technical), *(each for each in rest if each.technical)],
         "verdict_title": VERDICT,
         "warning_title": WARNING,
+        "alarms": (REFUSED, FAILED),
         "n_warnings": sum(len(each.words) for each in second if each.title == WARNING),
         "chart_of": _places(charts, first, rest),
         "not_all_drawn": drawn if len(valuation) > drawn else None,

@@ -1,4 +1,8 @@
-"""Results: a valuation with its payout and audit, seals, and comparisons of results."""
+"""Results: a valuation with its payout and audit, and what is said of it.
+
+Here are the file valuation.json, verdicts (how well payments are known), seals, comparisons with earlier periods,
+sensitivities (shares by other scores), scores without each provider, and the JSON of `--json`.
+"""
 
 from fgsv.results.periods import Comparison, compare_results
 from fgsv.results.result import Result

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.running.preparation import DEFAULT_BUDGET
+from fgsv.valuation import Limits
 from fgsv.words import duration
 
 PILOT = 2048
@@ -61,3 +64,22 @@ class FirstCost:
         one = f"one evaluation of all the data takes about {duration(self.seconds_of_all)}"
         cheaper = f". Cheaper: {self.advice}" if seconds >= TOO_LONG and self.advice else ""
         return f"{one}, {what} about {duration(seconds)}{cheaper}"
+
+
+def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
+    """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost.
+
+    Args:
+        evaluator: The open evaluator of the run.
+        limits: When the run ends.
+        advice: What would be cheaper, in words.
+
+    Returns:
+        What the run will cost.
+
+    """
+    before = evaluator.meter
+    evaluator.ends()
+    seconds = (evaluator.meter - before).seconds
+    default = None if limits.early else DEFAULT_BUDGET
+    return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)

@@ -1,4 +1,4 @@
-"""Valuations: values with their errors, the settings of their run, and their file."""
+"""Valuations: values with their errors and intervals, the settings and end of their run, and their file."""
 
 from fgsv.valuation.end import INTERRUPTED, End, Reason
 from fgsv.valuation.estimate import Estimate, Failures

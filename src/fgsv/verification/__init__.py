@@ -1,4 +1,8 @@
-"""Verification: repeating runs from ledgers and data, challenges and proofs."""
+"""Verification: runs repeated from their ledgers, and what that proves.
+
+Here a saved result is opened again and checked against ledger and data, a sample of a ledger's records is evaluated
+again, and sealed runs answer challenges with proofs (Merkle trees).
+"""
 
 from fgsv.verification.proof_checks import Check, check_proof
 from fgsv.verification.proofs import Proof, challenge

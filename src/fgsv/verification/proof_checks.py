@@ -18,7 +18,6 @@ from fgsv.ledger import NotRecorded
 from fgsv.methods.method import OtherLaw
 from fgsv.packages import versions
 from fgsv.payout.money import smallest_unit
-from fgsv.results.merkle import Tree
 from fgsv.results.result import Result
 from fgsv.results.seals import (
     Sealed,
@@ -35,6 +34,7 @@ from fgsv.types import Floats
 from fgsv.valuation import Limits, Reason, RunSettings, Valuation, file
 from fgsv.valuation.differences import ROUNDING, Difference
 from fgsv.verification.forging import moves_in_words, odds_in_words
+from fgsv.verification.merkle import Tree
 from fgsv.verification.proofs import Proof, picked_numbers, sealed_of
 from fgsv.verification.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
 from fgsv.verification.result_checks import open_again

@@ -18,11 +18,11 @@ from fgsv.evaluation.recording import laws_of_draws
 from fgsv.files import decode, decode_array, encode, encode_array, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
-from fgsv.results.merkle import Tree, root_of_path
 from fgsv.results.result import Result
 from fgsv.results.seals import Sealed, load_as
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
+from fgsv.verification.merkle import Tree, root_of_path
 from fgsv.verification.replay import Records, from_ledger, record_leaf, recorded_game, repeat
 from fgsv.words import option
 

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from fgsv.results.merkle import Tree, root_of_path
+from fgsv.verification.merkle import Tree, root_of_path
 
 LEAVES = [bytes.fromhex(text) for text in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657")]
 LEAVES.append(bytes.fromhex("606162636465666768696a6b6c6d6e6f"))
