@@ -163,16 +163,15 @@ def narrowing(half_widths: Floats, lasting: Floats) -> float | None:
 def missed_precision(valuation: Valuation) -> tuple[float, float] | None:
     """Return the precision that a run was asked for and the one that it reached; None unless it was missed."""
     settings = valuation.settings
-    asked = None if settings is None else settings.precision
-    if settings is None or asked is None:
+    if settings is None or settings.precision is None:
         return None
-    no_other = settings.stderr is None and "stop" not in settings.needs
-    if valuation.end.reason is Reason.TARGET and no_other:
+    only_target = settings.stderr is None and "stop" not in settings.needs
+    if valuation.end.reason is Reason.TARGET and only_target:
         return None
-    whole = settings.weights is None or valuation.outputs is None
-    aimed_at = valuation if whole else valuation.combined(settings.weights)
-    reached = float(np.max(aimed_at.sampling_half_width(settings.confidence)))
-    return (asked, reached) if reached > asked else None
+    if settings.weights is not None and valuation.outputs is not None:
+        valuation = valuation.combined(settings.weights)
+    reached = float(np.max(valuation.sampling_half_width(settings.confidence)))
+    return (settings.precision, reached) if reached > settings.precision else None
 
 
 def why_unfinished(valuation: Valuation) -> str | None:
